@@ -42,7 +42,7 @@ class Difference:
     Both are infinite where a number stands beside a NaN or an infinity that the other does not have; ``note``
     then says so. Integers and truth values are counted: ``mismatches`` of ``elements`` are not what they should be.
     ``quantized`` outputs may be one ``step`` off: their integers stand for rounded numbers, or they are the real
-    numbers that such integers stand for.
+    numbers that such integers stand for. Where too many of them are, ``note`` says so and none may be.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Difference:
     def within(self, tolerance: float, mismatch_tolerance: float = 0.0) -> bool:
         """True if the largest difference is within ``tolerance``; for integers and booleans, if the fraction of
         mismatches is within ``mismatch_tolerance``."""
-        if self.quantized and self.max_abs <= self.step * (1 + tolerance):
+        if self.quantized and not self.note and self.max_abs <= self.step * (1 + tolerance):
             return True
         if self.mismatches is not None:
             return self.mismatches <= mismatch_tolerance * self.elements

@@ -28,6 +28,8 @@ LEAST_VALUES = 4
 FLOOR, NARROW_FLOOR, NARROW = 0.01, 0.25, 1e-3
 #: Multiple of that distance that passes: for other orders of summation on two sides, and Winograd's transforms.
 SLACK, NARROW_SLACK = 8.0, 2.0
+#: Part of the elements of a quantized output that may be one step off, and multiple of those that rounding moves.
+STEPPED, STEPPED_SLACK = 0.05, 4.0
 #: Differences beyond this are no rounding; of narrower types, beyond this multiple of the tolerance.
 MOST_ROUNDING, NARROW_ROUNDING = 1e-2, 4.0
 
@@ -52,13 +54,31 @@ class Judge:
         """Every output beside its reference; ``inputs`` are those that both had."""
         found = []
         for d in compare_all(got, want, self.steps):
-            if self.is_usual and d.mismatches is None and not d.note and not d.quantized and want[d.name].size:
+            if self.is_usual and d.quantized and d.name in got and not d.note:
+                d = self._counted(d, got[d.name], want[d.name], inputs)
+            elif self.is_usual and d.mismatches is None and not d.note and not d.quantized and want[d.name].size:
                 group, relative = self._worst_group(got[d.name], want[d.name])
                 d = replace(d, group=group, group_rel=relative)
                 if not d.within(self.tolerance):
                     d = self._excused(d, inputs)
             found.append(d)
         return tuple(found)
+
+    def _counted(self, d: Difference, got: np.ndarray, want: np.ndarray, inputs: Arrays) -> Difference:
+        """The same difference of rounded numbers, with a note where more are one step off than rounding moves."""
+        off = _steps_off(got, want, d.step)
+        most = max(1.0, STEPPED * want.size)
+        if off > most:
+            most = max(most, STEPPED_SLACK * self._moved_by_rounding(d, inputs))
+        return replace(d, note=f"{off} of {want.size} are a step off") if off > most else d
+
+    def _moved_by_rounding(self, d: Difference, inputs: Arrays) -> int:
+        """Elements of a quantized output that are another step in the graph in floats than in double precision."""
+        try:
+            exact, floats = exact_results(self.graph, inputs)[d.name], run_graph(self.graph, inputs)[d.name]
+        except (EdgecError, MemoryError):
+            return 0
+        return _steps_off(floats, exact, d.step)
 
     def within(self, difference: Difference) -> bool:
         """True for an output that passes."""
@@ -113,6 +133,11 @@ def in_both_precisions(graph: Graph, inputs: Arrays) -> dict[str, tuple[np.ndarr
     except (EdgecError, MemoryError):
         return {}
     return {n: (v, exact[n]) for n, v in floats.items() if v.dtype in (np.float32, np.float16) and v.size}
+
+
+def _steps_off(got: np.ndarray, want: np.ndarray, step: float) -> int:
+    """Number of elements that are more than half a step apart."""
+    return int(np.count_nonzero(np.abs(got.astype(np.float64) - want.astype(np.float64)) > step / 2))
 
 
 def _magnitudes(got: np.ndarray, want: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ from edgec.check.drawn import NUDGE, scaled, telling_scale, unmoved
 from edgec.check.float64 import rounding
 from edgec.check.judge import Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
+from edgec.check.narrow import tightened
 from edgec.check.reference import open_reference
 from edgec.check.unavailable import Unavailable
 from edgec.compress.calibrate import RANDOM
@@ -169,6 +170,8 @@ def check(
         sets = [scaled(built.stages.graph, arrays, scale) for arrays in sets]
         notes.append(f"inputs were drawn {scale} times as large as usual: more outputs depend on those")
     sets, wanted = followed(built.stages.graph, reference, sets)
+    if is_usual:
+        tolerance = tightened(built.stages.graph, built.options.device.precision, tolerance, sets)
     # The code of a compressed network is held against the compressed graph; a tolerance of one's own, against floats.
     smaller = _compressed(built) if is_usual else None
     graph, held = built.stages.graph, wanted

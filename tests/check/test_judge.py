@@ -162,3 +162,45 @@ def test_a_saturated_network_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checked.ok and checked.verdict == "proves nothing" and checked.unproven["probabilities"]
     monkeypatch.setattr(network, "runs_here", lambda *_: False)
     assert edgec.check(built, inputs=gray).verdict == "not run"
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f32"])
+def test_a_quantized_output_may_be_a_step_off_in_few_elements(dtype: str) -> None:
+    """Integers and the real numbers that they stand for; a bias moves all of them one step."""
+    x = placeholder("x", Type(dtype, (1, 100)))
+    graph = Graph((x,), (("y", x),))
+    step = 1.0 if dtype == "i8" else 0.25
+    want = (RANDOM.integers(-100, 100, (1, 100)) * step).astype(np.int8 if dtype == "i8" else FLOATS)
+    judge = Judge(graph, TOLERANCE, steps={"y": step})
+
+    def passes(count: int) -> bool:
+        got = want.copy()
+        got[0, :count] += np.asarray(step).astype(want.dtype)
+        (d,) = judge.differences({"y": got}, {"y": want}, {"x": want})
+        assert not d.note or d.note == f"{count} of 100 are a step off"
+        return judge.within(d)
+
+    assert passes(0) and passes(5)
+    assert not passes(6) and not passes(100)
+    loose = Judge(graph, TOLERANCE, steps={"y": step}, is_usual=False)
+    (d,) = loose.differences({"y": want + np.asarray(step).astype(want.dtype)}, {"y": want}, {"x": want})
+    assert loose.within(d)
+
+
+def test_steps_that_rounding_moves_pass() -> None:
+    """Numbers near half a step: a float of the graph rounds to another step than double precision says."""
+    x = placeholder("x", Type("f32", (1, 64)))
+    large = constant(np.full((), 3e4, FLOATS))
+    rounded = node("round", node("sub", node("add", x, large), large))
+    graph = Graph((x,), (("y", node("cast", node("max", node("min", rounded, f(127)), f(-128)), to="i8")),))
+    inputs = {"x": (RANDOM.integers(-9, 9, (1, 64)) + 0.4999).astype(FLOATS)}
+    judge = Judge(graph, TOLERANCE, steps={"y": 1.0})
+    want = run_graph(graph, inputs)["y"]
+    got = exact_results(graph, inputs)["y"].astype(np.int8)
+    off = int((got != want).sum())
+    assert off > 4
+    assert all(map(judge.within, judge.differences({"y": got}, {"y": want}, inputs)))
+
+
+def f(value: float) -> Any:
+    return constant(np.full((), value, FLOATS))

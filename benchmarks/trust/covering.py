@@ -1,0 +1,149 @@
+"""Which tests execute which lines: every test file once, in a copy of the project, so that it may change meanwhile.
+
+    python -m benchmarks.trust.covering [--seconds 20] [--limit COUNT] [--only PATTERN]
+
+Needs `pip install coverage`. A record of each test file lies in the cache folder, and a run goes on after those that
+are there; files come in an order that makes every prefix a fair sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from random import Random
+
+from benchmarks import ROOT
+from benchmarks.networks.catalog import models_folder
+from benchmarks.networks.wheels import default_cache
+
+#: Folders of the project that no test reads.
+_LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".gpu_*")
+#: Seconds that a test file may take beyond those after which none of its tests begins.
+PATIENCE = 240.0
+
+
+def default_folder() -> Path:
+    return default_cache().with_name("trust")
+
+
+def tree(cache: Path, again: bool = False) -> Path:
+    """The copy of the project in the cache folder, made where it is not there."""
+    copy = cache / "tree"
+    if again or not copy.is_dir():
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(ROOT, copy, ignore=_LEFT_OUT, symlinks=True)
+        subprocess.run([sys.executable, "-m", "compileall", "-q", *_compiled(copy)], check=False)
+    return copy
+
+
+def _compiled(copy: Path) -> list[str]:
+    return [str(copy / name) for name in ("edgec", "tests", "benchmarks")]
+
+
+def environment(copy: Path) -> dict[str, str]:
+    """That of a test run in the copy: the same random numbers always, and no compiled file of a changed one kept."""
+    return {
+        **os.environ, "PYTHONPATH": str(copy), "EDGEC_RANDOM_SEED": "1", "PYTHONDONTWRITEBYTECODE": "1",
+        "EDGEC_MODELS": str(models_folder()), "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+
+
+def pytest_command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *arguments]
+
+
+def test_files(copy: Path) -> list[str]:
+    """Every test file, relative to the copy, in an order that looks random and is always the same."""
+    found = sorted(str(p.relative_to(copy)) for p in (copy / "tests").rglob("test_*.py"))
+    Random("files").shuffle(found)
+    return found
+
+
+def record_of(cache: Path, test_file: str) -> Path:
+    return cache / "records" / f"{test_file.replace('/', '-').removesuffix('.py')}.json"
+
+
+def record(cache: Path, copy: Path, test_file: str, seconds: float) -> str:
+    """Run one test file and keep what it covers; the last line that pytest prints."""
+    target = record_of(cache, test_file)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    where = ["-p", "benchmarks.trust.recording", "--record", str(target), "--record-seconds", str(seconds)]
+    try:
+        done = subprocess.run(
+            pytest_command(*where, test_file), cwd=copy, env=environment(copy), capture_output=True, text=True,
+            timeout=seconds + PATIENCE, check=False,
+        )  # fmt: skip
+        told = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:]
+    except subprocess.TimeoutExpired:
+        told = ["took too long"]
+    if not target.is_file():
+        target.write_text(json.dumps({"cut": True, "seconds": {}, "lines": {}}), encoding="utf-8")
+    return told[0] if told else "nothing"
+
+
+@dataclass(frozen=True)
+class Covering:
+    """Tests by file and line, quickest first, and what each takes; ``files`` is the number of test files recorded."""
+
+    files: int
+    seconds: dict[str, float]
+    lines: dict[str, dict[int, list[str]]]
+
+    def tests(self, file: str, line: int, most: float) -> list[str]:
+        """Quick tests that execute the line, up to ``most`` seconds together; one at least, where there is one."""
+        found = self.lines.get(file, {}).get(line, [])
+        chosen: list[str] = []
+        for test in sorted(found, key=lambda t: (self.seconds[t], t)):
+            if chosen and sum(self.seconds[t] for t in (*chosen, test)) > most:
+                break
+            chosen.append(test)
+        return chosen
+
+
+def read(cache: Path) -> Covering:
+    """All that was recorded."""
+    seconds: dict[str, float] = {}
+    lines: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    files = 0
+    for found in _records(cache):
+        files += 1
+        seconds |= found["seconds"]
+        for file, by_line in found["lines"].items():
+            for line, tests in by_line.items():
+                lines[file][int(line)] += tests
+    return Covering(files, seconds, {f: dict(by_line) for f, by_line in lines.items()})
+
+
+def _records(cache: Path) -> Iterator[dict[str, dict[str, dict[str, list[str]]]]]:
+    for path in sorted((cache / "records").glob("*.json")):
+        yield json.loads(path.read_text(encoding="utf-8"))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("--cache", type=Path, default=default_folder())
+    p.add_argument("--seconds", type=float, default=20.0, help="seconds of a test file after which no test begins")
+    p.add_argument("--limit", type=int, help="stop after so many test files")
+    p.add_argument("--only", default="*", metavar="PATTERN", help="test files, relative to the project")
+    p.add_argument("--fresh", action="store_true", help="copy the project again, and forget all records")
+    options = p.parse_args(arguments)
+    if options.fresh:
+        shutil.rmtree(options.cache / "records", ignore_errors=True)
+    copy = tree(options.cache, options.fresh)
+    todo = [f for f in test_files(copy) if fnmatch(f, options.only) and not record_of(options.cache, f).is_file()]
+    for k, file in enumerate(todo[: options.limit], 1):
+        print(f"{k}/{len(todo)} {file}: {record(options.cache, copy, file, options.seconds)}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

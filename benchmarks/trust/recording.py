@@ -1,0 +1,79 @@
+"""A plugin of pytest that records which lines each test executes, and how long it takes.
+
+    python -m pytest -p benchmarks.trust.recording --record RECORD.json --record-seconds 60 tests/ir/test_index.py
+
+Each line of the package keeps the few quickest tests that execute it. A line that no test executes, but the import
+does, has the tests that execute anything of its file. Tests that fail, and all after the time is over, are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import coverage
+import pytest
+
+from benchmarks import ROOT
+
+#: Tests that a line keeps.
+KEPT = 4
+#: Folders whose lines count.
+SOURCES = ("edgec", "rewrite_rules")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", metavar="FILE", help="where lines and tests are written")
+    parser.addoption("--record-seconds", type=float, default=60.0, help="seconds after which no other test begins")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record"):
+        config.pluginmanager.register(Recorder(Path(config.getoption("--record")), config))
+
+
+class Recorder:
+    """Lines by test while pytest runs; written at the end of the session."""
+
+    def __init__(self, target: Path, config: pytest.Config) -> None:
+        self.target = target
+        self.until = time.monotonic() + float(config.getoption("--record-seconds"))
+        self.seconds: dict[str, float] = {}
+        self.cut = False
+        self.coverage = coverage.Coverage(
+            data_file=None, include=[str(ROOT / s / "*") for s in SOURCES], config_file=False
+        )
+        self.coverage.start()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if time.monotonic() > self.until:
+            self.cut = True
+            return True  # done with: it is neither run nor reported
+        self.coverage.switch_context(item.nodeid)
+        return None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.passed:
+            self.seconds[report.nodeid] = float("inf")
+        else:
+            self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        self.coverage.stop()
+        data = self.coverage.get_data()
+        lines: dict[str, dict[int, list[str]]] = defaultdict(dict)
+        for file in data.measured_files():
+            name = str(Path(file).relative_to(ROOT))
+            for line, tests in data.contexts_by_lineno(file).items():
+                ran = sorted((t for t in tests if self._passed(t)), key=lambda t: (self.seconds[t], t))
+                if ran:
+                    lines[name][line] = ran[:KEPT]
+        used = {t for by_line in lines.values() for tests in by_line.values() for t in tests}
+        record = {"cut": self.cut, "seconds": {t: self.seconds[t] for t in sorted(used)}, "lines": lines}
+        self.target.write_text(json.dumps(record), encoding="utf-8")
+
+    def _passed(self, test: str) -> bool:
+        return self.seconds.get(test, float("inf")) != float("inf")
