@@ -24,7 +24,7 @@ _RUN = 64
 
 
 def in_text(pattern: str, other: Callable[[re.Match[str]], str], files: str = "net_kernels_*.c") -> Fault:
-    """One match of ``pattern`` in the sources, replaced; lines of comments and of the preprocessor are not looked at."""
+    """One match of ``pattern`` in the sources, replaced; comments and the preprocessor's lines are left alone."""
 
     def plant(folder: Path, random: Random) -> str | None:
         places = []
@@ -71,7 +71,8 @@ def at_the_end(code: Callable[[Any, Any, Random], str | None]) -> Fault:
         ]  # fmt: skip
         random.shuffle(outputs)
         for output in outputs:
-            alike = [o for o in outputs if o is not output and (o["shape"], o["dtype"]) == (output["shape"], output["dtype"])]
+            kind = (output["shape"], output["dtype"])
+            alike = [o for o in outputs if o is not output and (o["shape"], o["dtype"]) == kind]
             text = code(output, alike[0] if alike else None, random)
             path = folder / "net.c"
             whole = path.read_text(encoding="utf-8")
@@ -129,7 +130,8 @@ def _rounded(output: Any, _: Any, random: Random) -> str | None:
     """Floats keep 8 bits of their mantissa; integers lose the last bit."""
     name = output["name"]
     if output["dtype"] == "f32":
-        return f"for (int k = 0; k < {_count(output)}; ++k) {{ union {{ float f; uint32_t i; }} u = {{ {name}[k] }}; u.i &= 0xFFFF0000u; {name}[k] = u.f; }}"
+        cut = f"union {{ float f; uint32_t i; }} u = {{ {name}[k] }}; u.i &= 0xFFFF0000u; {name}[k] = u.f;"
+        return f"for (int k = 0; k < {_count(output)}; ++k) {{ {cut} }}"
     return _loop(output, f"{name}[k] & ~1") if output["dtype"] not in ("f64", "bool") else None
 
 
@@ -138,7 +140,8 @@ def _moved(output: Any, _: Any, random: Random) -> str | None:
     name, count = output["name"], _count(output)
     if count < 2:
         return None
-    return f"{_C_TYPES[output['dtype']]} t = {name}[{count - 1}]; for (int k = {count - 1}; k > 0; --k) {name}[k] = {name}[k - 1]; {name}[0] = t;"
+    moved = f"for (int k = {count - 1}; k > 0; --k) {name}[k] = {name}[k - 1];"
+    return f"{_C_TYPES[output['dtype']]} t = {name}[{count - 1}]; {moved} {name}[0] = t;"
 
 
 def _exchanged(output: Any, alike: Any, random: Random) -> str | None:
@@ -162,11 +165,13 @@ def _kept(output: Any, _: Any, random: Random) -> str | None:
 
 
 def _nan(output: Any, _: Any, random: Random) -> str | None:
-    return _loop(output, "__builtin_nanf(\"\")") if output["dtype"] in ("f32", "f64") else None
+    return _loop(output, '__builtin_nanf("")') if output["dtype"] in ("f32", "f64") else None
 
 
 def _one_nan(output: Any, _: Any, random: Random) -> str | None:
-    return f"{output['name']}[{random.randrange(_count(output))}] = __builtin_nanf(\"\");" if output["dtype"] in ("f32", "f64") else None
+    if output["dtype"] not in ("f32", "f64"):
+        return None
+    return f'{output["name"]}[{random.randrange(_count(output))}] = __builtin_nanf("");'
 
 
 def _flip(content: bytearray, place: int, random: Random) -> str:
@@ -204,8 +209,8 @@ KINDS: dict[str, Fault] = {
     "a sign": in_text(r" \+ (?=[A-Za-z(])", lambda m: " - "),
     "a bound": in_text(r"(?<=< )\d+(?=; \+\+)", lambda m: str(max(0, int(m[0]) - 1))),
     "a function": in_text(r"\b(ec_max|ec_min|ec_hmax|ec_hsum|ec_lt)(?=\()", lambda m: _OTHER[m[0]]),
-    "an operand": in_text(r"call->weights \+ \d+", lambda m: f"call->weights + {int(m[0].split()[-1]) // 128 * 64}", "net.c"),
-    "a buffer": in_text(r"call->arena \+ \d+", lambda m: f"call->arena + {int(m[0].split()[-1]) + 64}", "net.c"),
+    "an operand": in_text(r"(?<=call->weights \+ )\d+", lambda m: str(int(m[0]) // 128 * 64), "net.c"),
+    "a buffer": in_text(r"(?<=call->arena \+ )\d+", lambda m: str(int(m[0]) + 64), "net.c"),
     "no call": in_text(r"    net_\d+_\w+\(.*\);", lambda m: "    (void)0;", "net.c"),
     "a weight": in_weights(_flip),
     "some weights": in_weights(_zero),

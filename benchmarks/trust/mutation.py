@@ -12,6 +12,7 @@ that no test executed, in a fresh copy: after tests were added.
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import shutil
 import signal
@@ -40,20 +41,18 @@ LEAST, TIMES = 60.0, 6.0
 OF_FILE = 12
 
 
-def chosen(mutant: Mutant, covered: covering.Covering, seconds: float) -> list[str]:
+def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
     """The tests to run: the quickest that execute the line, else those that execute anything of the file."""
     for line in range(mutant.line, mutant.last_line + 1):
         if found := covered.tests(mutant.file, line, seconds):
             return found
     of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
-    is_module_level = mutant.line not in _lines_of_functions(mutant.file)
+    is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
     return sorted(of_file, key=lambda t: (covered.seconds[t], t))[:OF_FILE] if is_module_level else []
 
 
-def _lines_of_functions(file: str) -> set[int]:
-    import ast
-
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+def _lines_of_functions(path: Path) -> set[int]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
     return {line for f in functions for line in range(f.lineno + 1, (f.end_lineno or f.lineno) + 1)}
 
@@ -116,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
         before: Row | None = found.get(mutant.name)
         if before is not None and (before["verdict"] == KILLED or not options.retry):
             continue
-        tests = chosen(mutant, covered, options.seconds)
+        tests = chosen(mutant, covered, copy, options.seconds)
         row = {"name": mutant.name, "file": mutant.file, "kind": mutant.kind, "line": mutant.line}
         row |= tried(mutant, tests, copy, sum(covered.seconds[t] for t in tests))
         append_row(rows, row)

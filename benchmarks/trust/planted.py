@@ -69,15 +69,18 @@ def trial(built: Built, case: Case, kind: str | None, random: Random, row: Row, 
         if kind is not None:
             row["fault"] = KINDS[kind](copy, random)
             if row["fault"] is None:
-                return write({**row, "verdict": "does not apply"}, target)
+                write({**row, "verdict": "does not apply"}, target)
+                return
             try:
                 compile_library(copy, built.options.device, pick_compiler(built.options.device), jobs=1)
             except ToolchainError:
-                return write({**row, "verdict": "does not compile"}, target)
+                write({**row, "verdict": "does not compile"}, target)
+                return
             write({**row, "verdict": "found", "by": "a crash"}, target)
             row["shows"] = shows(built, copy, case)
             if not row["shows"]:
-                return write({**row, "verdict": "no fault"}, target)
+                write({**row, "verdict": "no fault"}, target)
+                return
         checked = edgec.check(faulty)
         row["said"] = checked.verdict
         row["largest"] = max((max(d.max_rel, d.group_rel) for d in checked.outputs), default=0.0)

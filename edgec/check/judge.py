@@ -14,6 +14,7 @@ import numpy as np
 
 from edgec.check.compare import Difference, compare, compare_all
 from edgec.check.float64 import exact_results
+from edgec.check.narrow import Narrow
 from edgec.errors import EdgecError
 from edgec.execute.executor import run_graph
 from edgec.ir.graph import Graph
@@ -26,12 +27,13 @@ LEAST_VALUES = 4
 #: Part of the tolerance on the largest value of all that a group may always be off by, in fp32 and in narrower types,
 #: whose rounding of large terms reaches small results.
 FLOOR, NARROW_FLOOR, NARROW = 0.01, 0.25, 1e-3
-#: Multiple of that distance that passes: for other orders of summation on two sides, and Winograd's transforms.
-SLACK, NARROW_SLACK = 8.0, 2.0
+#: Multiple of that distance that passes: for other orders of summation on two sides, and Winograd's transforms; of a
+#: network that itself rounds to 16 bits; of one whose every value is rounded to them, where kernels round fewer.
+SLACK, OTHER_SLACK, NARROW_SLACK = 8.0, 2.0, 4.0
 #: Part of the elements of a quantized output that may be one step off, and multiple of those that rounding moves.
 STEPPED, STEPPED_SLACK = 0.05, 4.0
-#: Differences beyond this are no rounding; of narrower types, beyond this multiple of the tolerance.
-MOST_ROUNDING, NARROW_ROUNDING = 1e-2, 4.0
+#: Differences beyond this are no rounding; of a network that rounds to 16 bits, beyond this multiple of the tolerance.
+MOST_ROUNDING, OTHER_ROUNDING = 1e-2, 4.0
 
 
 @dataclass
@@ -39,8 +41,9 @@ class Judge:
     """Compares results of one network with its reference.
 
     ``graph`` is the imported one, ``tolerance`` relative, ``mismatch_tolerance`` the part of integers that may differ,
-    ``steps`` those of quantized outputs by name. ``is_usual`` is false where the user gave the
-    tolerance: then it bounds the largest difference of an output, and nothing else.
+    ``steps`` those of quantized outputs by name, ``narrow`` the 16 bits that the build rounds to, if it does.
+    ``is_usual`` is false where the user gave the tolerance: then it bounds the largest difference of an output, and
+    nothing else.
     """
 
     graph: Graph
@@ -48,7 +51,9 @@ class Judge:
     mismatch_tolerance: float = 0.0
     steps: Mapping[str, float] = field(default_factory=dict)
     is_usual: bool = True
-    _rounding: tuple[Arrays, dict[str, tuple[float, float]]] | None = None  # of the inputs that were asked for last
+    narrow: Narrow | None = None
+    #: Of the inputs that were asked for last: distances of floats from double precision, and in the narrow type.
+    _rounding: dict[bool, tuple[Arrays, dict[str, tuple[float, float]]]] = field(default_factory=dict)
 
     def differences(self, got: Arrays, want: Arrays, inputs: Arrays) -> tuple[Difference, ...]:
         """Every output beside its reference; ``inputs`` are those that both had."""
@@ -65,20 +70,21 @@ class Judge:
         return tuple(found)
 
     def _counted(self, d: Difference, got: np.ndarray, want: np.ndarray, inputs: Arrays) -> Difference:
-        """The same difference of rounded numbers, with a note where more are one step off than rounding moves."""
-        off = _steps_off(got, want, d.step)
-        most = max(1.0, STEPPED * want.size)
-        if off > most:
-            most = max(most, STEPPED_SLACK * self._moved_by_rounding(d, inputs))
-        return replace(d, note=f"{off} of {want.size} are a step off") if off > most else d
+        """The same difference of rounded numbers, with a note where many are a step off and rounding moves fewer.
 
-    def _moved_by_rounding(self, d: Difference, inputs: Arrays) -> int:
-        """Elements of a quantized output that are another step in the graph in floats than in double precision."""
+        No reason to complain is a reference that is as far from the formulas of the graph itself.
+        """
+        off, most = _steps_off(got, want, d.step), max(1.0, STEPPED * want.size)
+        if off <= most or d.max_abs > d.step * (1 + self.tolerance):
+            return d
         try:
-            exact, floats = exact_results(self.graph, inputs)[d.name], run_graph(self.graph, inputs)[d.name]
+            floats = run_graph(self.graph, inputs)[d.name]
+            moved = _steps_off(floats, exact_results(self.graph, inputs)[d.name], d.step)
         except (EdgecError, MemoryError):
-            return 0
-        return _steps_off(floats, exact, d.step)
+            return d
+        if off <= STEPPED_SLACK * moved or _steps_off(got, floats, d.step) <= most:
+            return d
+        return replace(d, note=f"{off} of {want.size} are a step off")
 
     def within(self, difference: Difference) -> bool:
         """True for an output that passes."""
@@ -102,27 +108,40 @@ class Judge:
 
     def _excused(self, d: Difference, inputs: Arrays) -> Difference:
         """The same difference with a reason to pass it, where rounding alone makes such differences in this network."""
-        if self._rounding is None or self._rounding[0] is not inputs:
-            self._rounding = (inputs, self._own_rounding(inputs))
-        own = self._rounding[1].get(d.name)
-        if own is None:
-            return d
-        is_narrow = self.tolerance > NARROW
-        slack, most = (NARROW_SLACK, NARROW_ROUNDING * self.tolerance) if is_narrow else (SLACK, MOST_ROUNDING)
-        of_all = d.max_rel <= max(self.tolerance, min(slack * own[0], most))
+        if self.narrow is not None:
+            own = self._own_rounding(inputs, narrow=True).get(d.name)
+            if own is None:
+                if max(d.max_rel, d.group_rel) <= self.narrow.most:
+                    return replace(d, excused="this network has no meaning in double precision")
+            elif d.max_rel <= min(NARROW_SLACK * own[0], self.narrow.most) and d.group_rel <= max(
+                self.tolerance, NARROW_SLACK * own[1]
+            ):
+                return replace(d, excused=f"rounding to {self.narrow.dtype} is {max(own):.1e} in this network")
+        slack, most = SLACK, MOST_ROUNDING
+        if self.tolerance > NARROW:
+            slack, most = (
+                OTHER_SLACK,
+                OTHER_ROUNDING * (self.narrow.most if self.narrow is not None else self.tolerance),
+            )
+        own = self._own_rounding(inputs).get(d.name)
         # A group that holds nothing but rounding (a component that explains nothing) may be off by all of it.
-        of_group = d.group_rel <= max(self.tolerance, slack * own[1])
-        if not of_all or not of_group:
+        if own is None or d.group_rel > max(self.tolerance, slack * own[1]):
+            return d
+        if d.max_rel > max(self.tolerance, min(slack * own[0], most)):
             return d
         return replace(d, excused=f"floats are {max(own):.1e} from double precision in this network")
 
-    def _own_rounding(self, inputs: Arrays) -> dict[str, tuple[float, float]]:
+    def _own_rounding(self, inputs: Arrays, narrow: bool = False) -> dict[str, tuple[float, float]]:
         """Distance of the graph in floats from the graph in double precision, by output: of all, and of a group."""
-        found = {}
-        for name, (value, exact) in in_both_precisions(self.graph, inputs).items():
-            d = compare(name, value.astype(np.float64), exact)
-            found[name] = (d.max_rel, self._worst_group(value, exact)[1])
-        return found
+        known = self._rounding.get(narrow)
+        if known is None or known[0] is not inputs:
+            graph = self.narrow.rounded(self.graph) if narrow and self.narrow is not None else self.graph
+            found = {}
+            for name, (value, exact) in in_both_precisions(graph, inputs).items():
+                d = compare(name, value.astype(np.float64), exact)
+                found[name] = (d.max_rel, self._worst_group(value, exact)[1])
+            self._rounding[narrow] = known = (inputs, found)
+        return known[1]
 
 
 def in_both_precisions(graph: Graph, inputs: Arrays) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -153,6 +172,8 @@ def says_nothing(results: list[np.ndarray]) -> str:
     first = results[0]
     if all(not r.size for r in results):
         return "has no element"
+    if first.dtype.kind in "iub" and len(results) > 1 and all(np.array_equal(r, first) for r in results):
+        return "is the same in every sample: a decision that these inputs do not change"
     if first.dtype.kind not in "f":
         return ""
     if all(np.isnan(r).all() for r in results):

@@ -21,7 +21,7 @@ from edgec.check.drawn import NUDGE, scaled, telling_scale, unmoved
 from edgec.check.float64 import rounding
 from edgec.check.judge import Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
-from edgec.check.narrow import tightened
+from edgec.check.narrow import narrow_of
 from edgec.check.reference import open_reference
 from edgec.check.unavailable import Unavailable
 from edgec.compress.calibrate import RANDOM
@@ -170,15 +170,15 @@ def check(
         sets = [scaled(built.stages.graph, arrays, scale) for arrays in sets]
         notes.append(f"inputs were drawn {scale} times as large as usual: more outputs depend on those")
     sets, wanted = followed(built.stages.graph, reference, sets)
-    if is_usual:
-        tolerance = tightened(built.stages.graph, built.options.device.precision, tolerance, sets)
+    narrow = narrow_of(built.stages.graph, built.options.device, tolerance) if is_usual else None
+    tolerance = narrow.least if narrow is not None else tolerance
     # The code of a compressed network is held against the compressed graph; a tolerance of one's own, against floats.
     smaller = _compressed(built) if is_usual else None
     graph, held = built.stages.graph, wanted
     if smaller is not None:
         progress("check", "the compressed graph")
         graph, held = smaller[0], [smaller[1](arrays) for arrays in sets]
-    judge = Judge(graph, tolerance, mismatch_tolerance, quantized_outputs(graph), is_usual=is_usual)
+    judge = Judge(graph, tolerance, mismatch_tolerance, quantized_outputs(graph), is_usual, narrow)
     found: dict[str, Difference] = {}
     executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)
     for label, execute in executors.items():
@@ -202,7 +202,8 @@ def check(
     if blocks and built.program.parts:
         hint = "check it with --place cpu, then gpu"
         raise UsageError("kernels of two devices are not run one by one yet", hint=hint)
-    alone = blocks_alone(_ready(built, threads), sets[0], tolerance, progress) if blocks else ()
+    most = narrow.most if narrow is not None else tolerance
+    alone = blocks_alone(_ready(built, threads), sets[0], most, progress) if blocks else ()
     ok = ok and all(a.ok for a in alone)
     located = None
     if locate and not ok and not built.program.parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from chance import RANDOM
 
 import edgec
 from edgec.check import network
-from edgec.check.compare import TOLERANCE, tolerance_of
+from edgec.check.compare import TOLERANCE, TOLERANCES, tolerance_of
 from edgec.check.float64 import exact_results
 from edgec.check.judge import Judge, says_nothing
+from edgec.check.narrow import narrow_of
+from edgec.device.load import load_device
 from edgec.execute.executor import run_graph
 from edgec.ir.graph import Graph, constant, placeholder
 from edgec.ir.types import Type
@@ -204,3 +207,36 @@ def test_steps_that_rounding_moves_pass() -> None:
 
 def f(value: float) -> Any:
     return constant(np.full((), value, FLOATS))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_build_in_16_bits_may_differ_as_much_as_its_network_rounds(precision: Any) -> None:
+    """Beyond what always passes, four times the rounding of every value; a network that rounds little, no more."""
+    x = placeholder("x", Type("f32", (1, 64)))
+    fine = Graph((x,), (("y", node("mul", x, f(3))),))
+    large = node("sub", node("add", x, f(12)), f(12))
+    amplifies = Graph((x,), (("y", large),))
+    device = replace(load_device("host"), precision=precision)
+    inputs = {"x": RANDOM.uniform(-1, 1, (1, 64)).astype(FLOATS)}
+    for graph, passes in ((fine, False), (amplifies, True)):
+        narrow = narrow_of(graph, device, TOLERANCES[precision])
+        assert narrow is not None and narrow.most == TOLERANCES[precision]
+        judge = Judge(graph, narrow.least, narrow=narrow)
+        want = exact_results(graph, inputs)["y"].astype(FLOATS)
+        largest = np.abs(want).max()
+        for off, ok in ((0.5 * narrow.least, True), (1.5 * narrow.least, passes), (1.1 * narrow.most, False)):
+            got = want + (RANDOM.choice([-1, 1], want.shape) * off * largest).astype(FLOATS)
+            (d,) = judge.differences({"y": got}, {"y": want}, inputs)
+            assert judge.within(d) == ok
+            assert ("rounding to" in d.excused) == (ok and off > narrow.least)
+    assert (
+        narrow_of(fine, replace(load_device("pixel_8"), precision="fp16"), TOLERANCES["fp16"]) is None
+    )  # its sums are of fp16
+    assert narrow_of(fine, load_device("host"), TOLERANCES["fp32"]) is None
+
+
+@pytest.mark.parametrize("dtype", ["i64", "bool"])
+def test_a_decision_that_no_sample_changes_proves_nothing(dtype: str) -> None:
+    same = [np.array([1], dtype.replace("i64", "int64")) for _ in range(3)]
+    assert "the same in every sample" in says_nothing(same)
+    assert not says_nothing(same[:1]) and not says_nothing([*same, 1 - same[0]])
