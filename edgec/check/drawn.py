@@ -1,12 +1,14 @@
-"""Random inputs that prove something: as large as lets the outputs depend on them.
+"""Random inputs that prove something: as large as lets the outputs depend on them, and on both sides of decisions.
 
 A network that expects pixels from 0 to 1 may saturate its softmax on numbers from a normal distribution, and is then
-right whatever came before. So floats are drawn smaller where more outputs follow a change of the inputs by a tenth.
+right whatever came before. So floats are drawn smaller where more outputs follow a change of the inputs by a tenth. And
+a network that returns the number of a class returns the same one for most inputs, and for most mistakes. So pairs of
+inputs are added that are near each other and have different classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -24,6 +26,12 @@ SCALES = (1.0, 0.1, 0.01)
 SHOWS = 1e-4
 #: Change of the inputs, as a part of their largest value, that has to show in an output.
 NUDGE = 0.1
+#: Inputs that are tried for another decision, and their factors, in turns.
+DRAWS, DRAWN_SCALES = 12, (1.0, 10.0, 0.1)
+#: Pairs of inputs near each other for an output.
+PAIRS = 4
+#: Elements of an output of decisions; some of more elements differ from one input to the next anyway.
+MOST_DECISIONS = 64
 
 
 def scaled(graph: Graph, arrays: Mapping[str, np.ndarray], scale: float) -> Arrays:
@@ -73,6 +81,50 @@ def unmoved(
             if same and compare(name, moved[name], result).max_rel <= min(least, SHOWS):
                 found.append(name)
     return found
+
+
+def both_sides(
+    graph: Graph, execute: Executor, sets: Sequence[Arrays], draw: Callable[[int], Arrays], halvings: int
+) -> list[Arrays]:
+    """Inputs to add to ``sets``: pairs for each output of integers or truth values that is a decision on floats.
+
+    The two of a pair differ in the output, and by ``2**-halvings`` of what two drawn ones differ by. ``draw`` gives
+    other inputs by number. Nothing is added for an output that none of `DRAWS` others changes, nor where no input has
+    floats.
+    """
+    names = _floats(graph)
+    reached = _reached(graph, names)
+    waiting = [n for n, node in graph.outputs if n in reached and node.type.dtype in ("i64", "i32", "bool")]
+    if not waiting:
+        return []
+    start, first = sets[0], execute(sets[0])
+    pairs = {n: 0 for n in waiting if first[n].size <= MOST_DECISIONS}
+    added: list[Arrays] = []
+    for k in range(-len(sets) + 1, DRAWS):
+        waiting = [n for n in pairs if pairs[n] < PAIRS]
+        if not waiting:
+            break
+        drawn = scaled(graph, draw(k), DRAWN_SCALES[k % len(DRAWN_SCALES)]) if k >= 0 else sets[k]
+        other = {**start, **{n: drawn[n] for n in names}}
+        found = execute(other)
+        for name in [n for n in waiting if not np.array_equal(found[n], first[n])]:
+            pairs[name] += 1
+            added += _nearer(execute, start, other, name, names, halvings)
+    return added
+
+
+def _nearer(
+    execute: Executor, one: Arrays, other: Arrays, output: str, names: set[str], halvings: int
+) -> tuple[Arrays, Arrays]:
+    """Inputs between two with different values of ``output``, which differ in it too."""
+    first = execute(one)[output]
+    for _ in range(halvings):
+        middle = {n: np.asarray((one[n] + a) / 2, a.dtype) if n in names else a for n, a in other.items()}
+        if np.array_equal(execute(middle)[output], first):
+            one = middle
+        else:
+            other = middle
+    return one, other
 
 
 def _nudged(array: np.ndarray, random: np.random.Generator) -> np.ndarray:

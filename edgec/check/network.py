@@ -17,7 +17,7 @@ from edgec.check.bisect import locate as search
 from edgec.check.blocks import KernelCheck, blocks_alone
 from edgec.check.cache import CacheError
 from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
-from edgec.check.drawn import NUDGE, scaled, telling_scale, unmoved
+from edgec.check.drawn import NUDGE, both_sides, scaled, telling_scale, unmoved
 from edgec.check.float64 import rounding
 from edgec.check.judge import Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
@@ -169,6 +169,17 @@ def check(
     ):
         sets = [scaled(built.stages.graph, arrays, scale) for arrays in sets]
         notes.append(f"inputs were drawn {scale} times as large as usual: more outputs depend on those")
+    if inputs is None and not real and not remembers:
+        near = both_sides(
+            built.stages.graph,
+            reference,
+            sets,
+            lambda k: random_inputs(built.stages.graph, seed + samples + k),
+            _halvings(built),
+        )
+        if near:
+            notes.append(f"{len(near)} of the inputs are near each other on both sides of a decision")
+        sets = [*sets, *near]
     sets, wanted = followed(built.stages.graph, reference, sets)
     narrow = narrow_of(built.stages.graph, built.options.device, tolerance) if is_usual else None
     tolerance = narrow.least if narrow is not None else tolerance
@@ -214,6 +225,13 @@ def check(
     return Checked(ok, outputs, stages, name, executed_stage, len(sets), threads, tolerance, mismatch_tolerance,
                    tuple(notes), located, alone, link, unproven,
                    compression=_cost(held, wanted) if smaller is not None else ())  # fmt: skip
+
+
+def _halvings(built: Built) -> int:
+    """How near inputs with different decisions may be: rounding to few bits must not change a decision."""
+    types = {n.type.dtype for n in built.stages.graph.operations()}
+    is_fine = built.options.device.precision == "fp32" and types <= {"f32", "f64", "i64", "i32", "bool"}
+    return 8 if is_fine and built.stages.compressed is None else 0
 
 
 def _calibration(built: Built, most: int) -> list[Arrays]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,14 @@ import pytest
 from onnx import TensorProto, helper
 
 import edgec
+from edgec import ops
 from edgec.bench.built import bench_built
 from edgec.check import network
+from edgec.check.drawn import both_sides
 from edgec.errors import EdgecError
+from edgec.execute.executor import run_graph
+from edgec.ir.graph import Graph, constant, placeholder
+from edgec.ir.types import Type
 from edgec.progress import silent
 from edgec.resources import data_folder
 
@@ -95,3 +101,27 @@ def test_a_number_alone_is_drawn_smaller_too(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     checked = edgec.check(path, samples=1)
     assert checked.ok and "y" in checked.unproven
+
+
+@pytest.mark.parametrize("dtype", ["i64", "bool"])
+def test_decisions_are_checked_near_where_they_change(dtype: str) -> None:
+    """A threshold that is a hundredth of the values off is found; drawn inputs of the usual sizes never change it."""
+    x = placeholder("x", Type("f32", (1, 4)))
+    total = ops.node("reduce", x, combine="add", axes=(1,))
+
+    def graph(threshold: float) -> Graph:
+        above = ops.node("lt", constant(np.array([threshold], np.float32)), total)
+        return Graph((x,), (("y", above if dtype == "bool" else ops.node("cast", above, to="i64")),))
+
+    right, wrong = (partial(run_graph, graph(t)) for t in (4.0, 4.1))
+
+    def draw(k: int) -> dict[str, np.ndarray]:
+        return {"x": np.random.default_rng(k + 3).standard_normal((1, 4)).astype(np.float32)}
+
+    sets = [draw(-k) for k in (3, 2, 1)]
+    assert all(np.array_equal(right(s)["y"], wrong(s)["y"]) for s in sets)
+    near = both_sides(graph(4.0), right, sets, draw, halvings=8)
+    assert near and all(right(a)["y"] != right(b)["y"] for a, b in zip(near[::2], near[1::2], strict=True))
+    assert any(right(s)["y"] != wrong(s)["y"] for s in near)
+    assert all(np.abs(a["x"] - b["x"]).max() < 0.3 for a, b in zip(near[::2], near[1::2], strict=True))
+    assert not both_sides(Graph((x,), (("y", total),)), right, sets, draw, halvings=8)

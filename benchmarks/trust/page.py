@@ -1,0 +1,131 @@
+"""The page of what was planted and found, docs/results/trust.md, from the rows of the runs before.
+
+    python -m benchmarks.trust.planted
+    python -m benchmarks.trust.covering && python -m benchmarks.trust.mutation --count 200
+    python -m benchmarks.trust.page --write docs/results/trust.md
+
+Proofs are counted in benchmarks/rules/rules.json, which `benchmarks.rules.catalog` writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import ROOT
+from benchmarks.alone import Row, read_rows
+from benchmarks.table import markdown
+from benchmarks.trust.cases import CASES
+from benchmarks.trust.covering import default_folder
+from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED
+from benchmarks.trust.mutation import ROWS as MUTANTS
+from benchmarks.trust.planted import NO_FAULTS
+from benchmarks.trust.planted import ROWS as PLANTED
+
+RULES = ROOT / "benchmarks" / "rules" / "rules.json"
+#: Folders whose mutants are counted together: the first two parts of a path.
+PARTS = 2
+
+
+def page(planted: Mapping[str, Row], mutants: Sequence[Row], rules: Mapping[str, Any]) -> str:
+    """The Markdown page of rows by name of planted faults, rows of mutants, and rules by name."""
+    parts = ["# Trust\n", "Written by `python -m benchmarks.trust.page`, from rows of the commands named below.\n"]
+    return "\n".join([*parts, *_planted(planted), *_mutation(mutants), *_proofs(rules), *_elsewhere()])
+
+
+def _planted(rows: Mapping[str, Row]) -> Iterable[str]:
+    faults = [r for r in rows.values() if "kind" in r and r["verdict"] not in NO_FAULTS]
+    as_they_are = [r for r in rows.values() if "kind" not in r]
+    found = Counter(r["verdict"] for r in faults)
+    yield "## Faults planted in built networks\n"
+    yield (
+        "`python -m benchmarks.trust.planted` changes the C of a built network, its weights or its results, compiles "
+        "it and asks `edgec check`. A fault counts if it shows on inputs that the check does not draw.\n"
+    )
+    yield (
+        f"Of {len(faults)} faults in {len({r['network'] for r in faults})} networks {found['found']} are found, "
+        f"{found['proves nothing']} are called unproven (`proves nothing`) and {found['missed']} are missed. Of "
+        f"{len(as_they_are)} networks without a fault {sum(r['verdict'] == 'false alarm' for r in as_they_are)} raise "
+        "an alarm.\n"
+    )
+    table = []
+    for case in CASES:
+        mine = Counter(r["verdict"] for r in faults if r["network"] == case.name)
+        table.append([case.name, *(str(mine[v]) for v in ("found", "proves nothing", "missed"))])
+    yield markdown(["network", "found", "unproven", "missed"], table) + "\n"
+    late = [[r["network"], _code(str(r.get("fault", "")))] for r in faults if r["verdict"] == "missed"]
+    if late:
+        yield "Those missed:\n"
+        yield markdown(["network", "fault"], late, text_columns=2) + "\n"
+
+
+def _mutation(rows: Sequence[Row]) -> Iterable[str]:
+    found = Counter(r["verdict"] for r in rows)
+    yield "## Mistakes planted in edgec\n"
+    yield (
+        "`python -m benchmarks.trust.covering` notes which tests execute which lines of `edgec/` and `rewrite_rules/`; "
+        "`python -m benchmarks.trust.mutation` then puts one small mistake at a time into a copy and runs the quickest "
+        "few of the tests that execute its line, at most four and for ten seconds, not the whole suite. So the share "
+        "is a lower bound.\n"
+    )
+    if not rows:
+        yield "No mutant was tried.\n"
+        return
+    yield (
+        f"Of {len(rows)} mutants, drawn from all, {found[KILLED]} are killed ({found[KILLED] / len(rows):.0%}), "
+        f"{found[LIVED]} live, and {found[UNREACHED]} are in lines that no recorded test executes. The goal of 90 % is "
+        f"{'met' if found[KILLED] >= 0.9 * len(rows) else 'missed'}.\n"
+    )
+    folders: dict[str, Counter[str]] = {}
+    for r in rows:
+        folders.setdefault("/".join(r["file"].split("/")[:-1][:PARTS]), Counter())[r["verdict"]] += 1
+    table = [[f"`{f}`", *(str(c[v]) for v in (KILLED, LIVED, UNREACHED))] for f, c in sorted(folders.items())]
+    yield markdown(["folder", "killed", "live", "not executed"], table) + "\n"
+    yield "Those that live:\n"
+    lived = [[_code(r["name"])] for r in sorted(rows, key=lambda r: str(r["name"])) if r["verdict"] == LIVED]
+    yield markdown(["place and mistake"], lived) + "\n"
+
+
+def _proofs(rules: Mapping[str, Any]) -> Iterable[str]:
+    proved = Counter(r["identity"].split(",")[0] for r in rules.values() if r["identity"])
+    few = sum(r["identity"] is None and r["instances"] < 60 for r in rules.values())
+    yield "## Rewrite rules\n"
+    kinds = ", ".join(f"{n} by {kind}" for kind, n in proved.most_common())
+    yield (
+        f"Of {len(rules)} rules {sum(proved.values())} are proved for all values ({kinds}), and "
+        f"{len(rules) - sum(proved.values())} are tested on instances, {few} of them on fewer than 60. "
+        "[The page of rules](rules.md) says it for each.\n"
+    )
+
+
+def _elsewhere() -> Iterable[str]:
+    yield "## Hostile input\n"
+    yield "Counts of mutated files, graphs and messages and findings are on [the page of robustness](robustness.md).\n"
+
+
+def _code(text: str) -> str:
+    return "`" + text.replace("|", "\\|").replace("`", "'")[:160] + "`"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("--cache", type=Path, default=default_folder())
+    p.add_argument("--write", type=Path, metavar="PAGE", help="where the page goes; it is printed otherwise")
+    options = p.parse_args(arguments)
+    rules = json.loads(RULES.read_text(encoding="utf-8"))["rules"]
+    mutants = list(read_rows(options.cache / MUTANTS).values())
+    text = page(read_rows(options.cache / PLANTED), mutants, rules)
+    if options.write is None:
+        print(text)
+    else:
+        options.write.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""Mutants and planted faults are what they say, and the page counts them."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import edgec
+from benchmarks.trust.covering import Covering
+from benchmarks.trust.faults import KINDS, plan
+from benchmarks.trust.mutants import everywhere, mutants
+from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
+from benchmarks.trust.page import page
+from edgec.resources import data_folder
+
+TEXT = '''"""A docstring of 3 < 4."""
+
+def f(a: int, é: bool) -> int:
+    if a < 3 and not é:
+        raise ValueError(f"{a + 1}")
+    return max(a * 2, 7) if é else -a
+'''
+
+
+def test_every_mutant_is_one_change_that_python_reads(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(TEXT, encoding="utf-8")
+    found = mutants(tmp_path, "m.py")
+    assert Counter(m.kind for m in found) == {
+        "comparison": 1, "condition": 2, "sign": 2, "constant": 3, "branch": 1, "function": 1, "operator": 1,
+    }  # fmt: skip
+    before = ast.dump(ast.parse(TEXT))
+    changed = {ast.dump(ast.parse(m.applied(TEXT))) for m in found}
+    assert len(changed) == len(found) and before not in changed
+    assert all("ValueError" in m.applied(TEXT) and "docstring of 3 < 4" in m.applied(TEXT) for m in found)
+
+
+def test_a_mutant_leaves_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(TEXT, encoding="utf-8")
+    times = path.stat().st_mtime_ns
+    mutant = mutants(tmp_path, "m.py")[0]
+    with planted(mutant, tmp_path):
+        assert path.read_text(encoding="utf-8") == mutant.applied(TEXT) != TEXT
+    assert path.read_text(encoding="utf-8") == TEXT and path.stat().st_mtime_ns == times
+
+
+def test_quick_tests_of_the_line_are_run(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(TEXT, encoding="utf-8")
+    seconds = {"slow": 9.0, "quick": 0.5, "other": 0.1}
+    covered = Covering(1, seconds, {"m.py": {4: ["slow", "quick"], 2: ["other"]}})
+    by_line = {m.line: chosen(m, covered, tmp_path, 1.0) for m in mutants(tmp_path, "m.py")}
+    assert by_line == {4: ["quick"], 6: []}
+
+
+def test_the_sample_of_a_seed_is_always_the_same() -> None:
+    root = Path(edgec.__file__).parents[1]
+    found = everywhere(root, 1)
+    assert found[:50] == everywhere(root, 1)[:50] != everywhere(root, 2)[:50]
+    assert len(found) > 10_000 and {m.file.split("/")[0] for m in found} == {"edgec", "rewrite_rules"}
+
+
+def test_kinds_of_faults_come_in_turns() -> None:
+    drawn = plan(["a", "b", "c"], len(KINDS))
+    assert set(Counter(kind for _, kind, _ in drawn).values()) == {3}
+    assert len(set(drawn)) == 3 * len(KINDS)
+
+
+@pytest.mark.parametrize(
+    "kind", ["a constant", "an operand", "a weight", "another class", "kept from before", "no call"]
+)
+def test_a_fault_changes_one_file(tmp_path: Path, kind: str) -> None:
+    folder = edgec.build(data_folder("apps") / "digits" / "digits.onnx", out=tmp_path / "built").folder
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    said = KINDS[kind](folder, Random(3))
+    assert said and [p for p, content in before.items() if p.read_bytes() != content]
+    assert len([p for p, content in before.items() if p.read_bytes() != content]) == 1
+
+
+def test_the_page_counts_what_was_found() -> None:
+    faults = {
+        "digits": {"network": "digits", "verdict": "passes"},
+        "1": {"network": "digits", "kind": "a sign", "verdict": "found"},
+        "2": {"network": "digits", "kind": "a sign", "verdict": "missed", "fault": "a | b"},
+        "3": {"network": "digits", "kind": "a sign", "verdict": "no fault"},
+    }
+    rows = [
+        {"name": f"edgec/ir/a.py:{k}", "file": "edgec/ir/a.py", "verdict": v}
+        for k, v in enumerate([KILLED, KILLED, LIVED, UNREACHED])
+    ]
+    rules = {
+        "a": {"identity": "z3, reals", "instances": 60}, "b": {"identity": None, "instances": 59},
+        "c": {"identity": None, "instances": 60},
+    }  # fmt: skip
+    text = page(faults, rows, rules)
+    assert "Of 2 faults in 1 networks 1 are found, 0 are called unproven (`proves nothing`) and 1 are missed" in text
+    assert "| digits | 1 | 0 | 1 |" in text and "`a \\| b`" in text
+    assert "Of 4 mutants, drawn from all, 2 are killed (50%), 1 live, and 1 are in lines" in text
+    assert "| `edgec/ir` | 2 | 1 | 1 |" in text and "edgec/ir/a.py:2" in text
+    assert "Of 3 rules 1 are proved for all values (1 by z3), and 2 are tested on instances, 1 of them on fewer" in text
