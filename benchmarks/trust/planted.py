@@ -91,7 +91,7 @@ def trial(built: Built, case: Case, kind: str | None, random: Random, row: Row, 
 
 
 def shows(built: Built, copy: Path, case: Case) -> float:
-    """How far a fault moves an output beyond what rounding does, on inputs that a check does not draw; 0 where not."""
+    """Distance of an output with a fault, on inputs that a check does not draw; 0 where it is within rounding."""
     graph = built.stages.graph
     steps = quantized_outputs(graph)
     worst, least = 0.0, SHOWS[built.options.device.precision]

@@ -228,7 +228,7 @@ def check(
 
 
 def _halvings(built: Built) -> int:
-    """How near inputs with different decisions may be: rounding to few bits must not change a decision."""
+    """Halvings of the distance of inputs with different decisions: rounding to few bits must not change a decision."""
     types = {n.type.dtype for n in built.stages.graph.operations()}
     is_fine = built.options.device.precision == "fp32" and types <= {"f32", "f64", "i64", "i32", "bool"}
     return 8 if is_fine and built.stages.compressed is None else 0
