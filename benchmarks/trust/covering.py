@@ -1,4 +1,4 @@
-"""Which tests execute which lines: every test file once, in a copy of the project, so that it may change meanwhile.
+"""The tests of every line: each test file is run once, in a copy of the project, so that it may change meanwhile.
 
     python -m benchmarks.trust.covering [--seconds 20] [--limit COUNT] [--only PATTERN]
 

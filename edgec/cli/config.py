@@ -94,7 +94,7 @@ def text_of(path: Path) -> str:
 
 
 def parsed(path: Path, text: str) -> Config:
-    """What a text of a file says. Raises UsageError where it is no TOML."""
+    """The tables of a text of a file. Raises UsageError where it is no TOML."""
     try:
         return Config(path, tomllib.loads(text))
     except (ValueError, RecursionError) as error:

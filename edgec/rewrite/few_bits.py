@@ -52,7 +52,7 @@ def kept_bytes(node: Node) -> int:
 
 
 def _source(node: Node) -> Node:
-    """What static movement moves."""
+    """The operand of static movement."""
     while node.op in _MOVEMENT:
         node = node.args[0]
     return node

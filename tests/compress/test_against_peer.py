@@ -1,4 +1,4 @@
-"""What bytes cost, next to onnxruntime's quantizer in the same mode, on networks whose channels differ widely."""
+"""The cost of bytes, next to onnxruntime's quantizer in the same mode, on networks whose channels differ widely."""
 
 from __future__ import annotations
 

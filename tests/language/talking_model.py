@@ -26,7 +26,7 @@ def gguf(template: str | None, format: str = "Q4_1") -> bytes:
 
 @contextmanager
 def compiled_with_less_optimization() -> Iterator[None]:
-    """What is built inside costs the compiler less."""
+    """A model built inside costs the compiler less."""
     with pytest.MonkeyPatch.context() as patch:
         flags = tuple("-O1" if flag == "-O3" else flag for flag in toolchain.LANGUAGE_FLAGS)
         patch.setattr(toolchain, "LANGUAGE_FLAGS", flags)
