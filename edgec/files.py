@@ -96,9 +96,12 @@ def writing(where: str | Path) -> Iterator[None]:
 
 @contextmanager
 def system() -> Iterator[None]:
-    """Turn refusals of the system in the middle of some work (a full disk, too many open files) into a UsageError."""
+    """Turn refusals of the system in the middle of some work (a full disk, no memory) into a UsageError."""
     try:
         yield
+    except MemoryError as error:  # numpy's says of which shape
+        hint = "the model, or its inputs, are larger than this machine has memory for"
+        raise UsageError(f"out of memory: {error}".rstrip(": "), hint=hint) from None
     except OSError as error:
         if error.errno not in _REFUSALS:
             raise

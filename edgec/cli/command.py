@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from edgec import files
 from edgec.cli import config, trusted
-from edgec.errors import CheckError, EdgecError, InternalError, UsageError
+from edgec.errors import CheckError, EdgecError, InternalError
 from edgec.options import OPTIONS, Option, Settings
 from edgec.options.renamed import new_flag
 from edgec.report import record as records
@@ -277,9 +277,6 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
             return STOPPED
         except EdgecError as problem:
             return refused(title, problem, as_json)
-        except MemoryError as problem:
-            hint = "the model, or its inputs, are larger than this machine has memory for"
-            return refused(title, UsageError(f"out of memory: {problem}".rstrip(": "), hint=hint), as_json)
         except Exception as mistake:
             if as_json:
                 hint = "this is a mistake in edgec: please report it with the model"

@@ -87,3 +87,20 @@ def test_a_concatenation_of_many_parts_is_no_deep_formula(fuse: str) -> None:
     x = np.arange(2 * count, dtype=np.float32).reshape(count, 2)
     step = next(s for s in built.stages.steps if s.stage.name == "schedule")
     assert np.array_equal(step.stage.executor(step.value, built.stages.context)({"x": x})["y"], -x[order])
+
+
+def test_inputs_that_no_memory_holds_are_told(tmp_path: Path) -> None:
+    """Drawn inputs of 2^40 numbers are no mistake of the program, in a command as in Python."""
+    path = tmp_path / "net.onnx"
+    onnx.save(absurd()["input"], path)
+    options = "device='generic_opencl', precision='mixed', calibrate='random', compile=False"
+    for line, code in (
+        (f"from edgec.cli.main import main; main(['check', {str(path)!r}])", 2),
+        (f"import edgec; edgec.build({str(path)!r}, 'out', {options})", 1),
+    ):
+        limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({ROOM}, {ROOM})); {line}"
+        done = subprocess.run(
+            [sys.executable, "-c", limited], capture_output=True, text=True, timeout=120, cwd=tmp_path
+        )
+        assert done.returncode == code and "out of memory: Unable to allocate" in done.stderr, done.stderr[-2000:]
+        assert code == 2 or "UsageError" in done.stderr
