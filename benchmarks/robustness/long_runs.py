@@ -1,6 +1,7 @@
-"""Long runs: threads under ThreadSanitizer, many calls with flat memory, and the host code of OpenCL under sanitizers.
+"""Long runs: threads under ThreadSanitizer, many calls with flat memory, and the host code of GPUs under sanitizers.
 
-`python -m benchmarks.robustness.long_runs threads --seconds 600`, `... calls --calls 1000000`, `... opencl`.
+`python -m benchmarks.robustness.long_runs threads --seconds 600`, `... calls --calls 1000000`, `... opencl`,
+`... cuda`.
 """
 
 from __future__ import annotations
@@ -108,14 +109,26 @@ def _resident() -> int:
 
 
 def opencl(folder: Path, runs: int) -> Calls:
-    """The host code of OpenCL on whatever driver is there, opened, run and closed under ASan and UBSan."""
-    out = folder / "opencl"
-    api.build(model(16), out=out, name="net", device="generic_opencl", compile=False)
-    taken = [p for p in sorted((*out.glob("*.c"), *out.glob("*.S"))) if p.name not in ("main.c", "runner.c")]
-    # The driver's own libraries are not instrumented; what they keep is theirs.
-    flags = ["-std=gnu11", "-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{out}"]
-    program = folder / "opencl-calls"
-    command = ["gcc", *flags, "-o", program, HERE / "opencl_calls.c", *taken, "-lm", "-lpthread", "-ldl"]
+    """The host code of OpenCL on whatever driver is there."""
+    return _on_a_gpu(folder, runs, "generic_opencl", ["gcc", "-std=gnu11"])
+
+
+def cuda(folder: Path, runs: int) -> Calls:
+    """The host code and the kernels of CUDA in the emulation, whose groups of threads are fibers."""
+    flags = ["-std=c++17", "-DEC_ON_CPU", "-Wno-unknown-pragmas", "-x", "c++"]
+    return _on_a_gpu(folder, runs, "cuda_sm90", ["g++", *flags])
+
+
+def _on_a_gpu(folder: Path, runs: int, device: str, compiler: Sequence[str]) -> Calls:
+    """Sessions opened, run and closed under ASan and UBSan; what drivers and the emulation keep is theirs."""
+    out, program = folder / device, folder / f"{device}-calls"
+    api.build(model(16), out=out, name="net", device=device, compile=False)
+    taken = [
+        p for suffix in ("c", "cu") for p in sorted(out.glob(f"*.{suffix}")) if p.name not in ("main.c", "runner.c")
+    ]
+    flags = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{out}", "-o", program]
+    weights = ["-x", "assembler-with-cpp", *sorted(out.glob("*.S"))]
+    command = [*compiler, *flags, HERE / "device_calls.c", *taken, *weights, "-lm", "-lpthread", "-ldl"]
     subprocess.run(list(map(str, command)), check=True, cwd=out)
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
     done = subprocess.run([str(program), str(runs)], capture_output=True, text=True, env=environment)
@@ -127,7 +140,7 @@ def opencl(folder: Path, runs: int) -> Calls:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("threads", "calls", "python", "opencl"))
+    parser.add_argument("kind", choices=("threads", "calls", "python", "opencl", "cuda"))
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--calls", type=int, default=10000)
     given = parser.parse_args(arguments)
@@ -136,7 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.kind == "threads":
             found = threads(folder, given.seconds)
         else:
-            found = {"calls": soak, "python": soak_python, "opencl": opencl}[given.kind](folder, given.calls)
+            found = {"calls": soak, "python": soak_python, "opencl": opencl, "cuda": cuda}[given.kind](
+                folder, given.calls
+            )
     grown = found.late - found.early
     print(f"| {given.kind} | {found.made:,} | {found.wrong} | {grown} KiB |")
     return int(found.wrong > 0 or grown > GROWTH)

@@ -47,6 +47,21 @@ def test_opencl_host(tmp_path: Path) -> None:
     assert long_runs.opencl(tmp_path, 12).wrong == 0
 
 
+def test_cuda_host(tmp_path: Path) -> None:
+    assert long_runs.cuda(tmp_path, 12).wrong == 0
+
+
+def test_a_write_behind_a_buffer_of_cuda_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the caller, into which the host code copies."""
+    text = (long_runs.HERE / "device_calls.c").read_text()
+    short = text.replace("y[NET_Y_ELEMENTS],", "y[NET_Y_ELEMENTS - 1],").replace("memset(y, 0xff, sizeof y);", "")
+    assert short.count("NET_Y_ELEMENTS - 1") == 1
+    (tmp_path / "device_calls.c").write_text(short)
+    monkeypatch.setattr(long_runs, "HERE", tmp_path)
+    with pytest.raises(SystemExit, match="global-buffer-overflow"):
+        long_runs.cuda(tmp_path, 1)
+
+
 # ---- folders that nobody may write to
 
 

@@ -1,4 +1,4 @@
-/* Sessions of a network x -> y on OpenCL, opened, run and closed: usage: opencl_calls RUNS. Every tenth run has a session
+/* Sessions of a network x -> y on a GPU, opened, run and closed: usage: device_calls RUNS. Every tenth run has a session
  * of its own; results are compared bit by bit with the first. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,19 @@ int main(int count, char **words) {
   const int runs = count > 1 ? atoi(words[1]) : 10;
   int wrong = 0;
   net_session *session = NULL;
+#ifndef EC_ON_CPU /* OpenCL, and not the emulation of CUDA */
   net_options options = {0};
+#endif
   for (size_t k = 0; k < NET_X_ELEMENTS; ++k) x[k] = (float)(k % 17) / 8 - 1;
   for (int k = 0; k < runs; ++k) {
     if (k % 10 == 0) {
       if (session) net_close(session);
-      if (net_open(&session, net_weights, &options) != NET_OK) {
+#ifdef EC_ON_CPU
+      const int status = net_open(&session, net_weights);
+#else
+      const int status = net_open(&session, net_weights, &options);
+#endif
+      if (status != NET_OK) {
         fprintf(stderr, "%s\n", net_last_error());
         return 1;
       }
