@@ -13,7 +13,8 @@ import edgec
 from benchmarks.robustness.families import FAMILIES
 from edgec import limits, pipeline
 from edgec.cli.main import main
-from edgec.errors import LimitError, UsageError
+from edgec.errors import LimitError, ModelError, UsageError
+from edgec.frontend.onnx import import_model
 from edgec.options import resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.run import Run
@@ -148,3 +149,13 @@ def test_families_grow_no_faster_than_their_nodes(name: str) -> None:
         sizes.append((len(found.graph.nodes()), len(found["schedule"].kernels), written))
     assert all(after <= 2.2 * before + 8 for before, after in zip(*sizes)), sizes
     assert edgec.load(FAMILIES[name](small)).outputs
+
+
+@pytest.mark.parametrize("count", [0, -1, 4, 2**31, 2**62])
+def test_a_scan_of_more_operands_than_there_are(count: int) -> None:
+    """A list of 2^31 places filled the memory."""
+    proto = FAMILIES["rounds of a scan"](3)
+    (scan,) = (n for n in proto.graph.node if n.op_type == "Scan")
+    next(a for a in scan.attribute if a.name == "num_scan_inputs").i = count
+    with pytest.raises(ModelError, match="operands cannot be scanned"):
+        import_model(proto)

@@ -126,8 +126,10 @@ def _collect(call: Call, collected: list[list[Value]], results: list[Item]) -> N
 @onnx("Scan")
 def scan(call: Call) -> list[Item]:
     """Unrolled: one copy of the body for every slice of the scanned inputs."""
-    count = call.required("num_scan_inputs")
     operands = call.operands
+    count = call.required("num_scan_inputs")
+    if not 1 <= count <= len(operands):
+        raise call.error(f"{count} of {len(operands)} operands cannot be scanned")
     if call.opset < 9:
         return _scan_of_batches(call, operands, count)
     axes = call.attribute("scan_input_axes") or [0] * count
