@@ -14,7 +14,7 @@ import numpy as np
 from edgec import ops
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, Node, constant
-from edgec.ir.types import DTYPES, FLOATS, ends
+from edgec.ir.types import DTYPES, FLOATS, FOLD_ELEMENTS, ends
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.scaling import moved_along
 
@@ -120,6 +120,8 @@ def _with_constant(node: Node, reach: int) -> Affine | None:
     for k, c in ((1, node.args[1]), (0, node.args[0])):
         x = node.args[1 - k]
         if (k == 0 and node.op not in ("add", "mul")) or not is_static(c) or x.type != node.type:
+            continue
+        if not c.is_const and c.type.elements > FOLD_ELEMENTS:
             continue
         found = affine(x, reach - 1)
         if found is None:

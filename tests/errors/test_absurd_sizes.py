@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import onnx
@@ -14,6 +15,8 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.errors import DeviceError
+from edgec.frontend.onnx import import_model
+from edgec.rewrite import affine
 
 ROOM = 6 << 30  # bytes of address space; a process that has done nothing yet takes two thirds of one gigabyte
 
@@ -104,3 +107,21 @@ def test_inputs_that_no_memory_holds_are_told(tmp_path: Path) -> None:
         )
         assert done.returncode == code and "out of memory: Unable to allocate" in done.stderr, done.stderr[-2000:]
         assert code == 2 or "UsageError" in done.stderr
+
+
+def test_what_is_large_by_its_shape_alone_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An offset of 2^27 equal numbers, which took their memory while rules looked for integers behind it."""
+
+    def run(*_: object) -> NoReturn:
+        raise AssertionError("it is computed")
+
+    sizes = weights("sizes", np.array([2**14, 2**13]))
+    nodes = [node("Exp", ["one"], ["e"]), node("Expand", ["e", "sizes"], ["c"]), node("Cast", ["x"], ["f"], to=1)]
+    given = [tensor_input("x", [2**14, 2**13], onnx.TensorProto.INT8)]
+    proto = model(
+        [*nodes, node("Add", ["f", "c"], ["y"])], given, ["y"], [sizes, weights("one", np.ones((1, 1), "f4"))]
+    )
+    monkeypatch.setattr(affine, "run", run)
+    ((_, total),) = import_model(proto).outputs
+    assert total.op == "add" and not any(a.is_const for a in total.args)
+    assert affine.affine(total, 4) is None
