@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Union
 
 from edgec import limits
-from edgec.errors import UsageError
+from edgec.errors import ModelError, UsageError
 from edgec.files import near
 from edgec.frontend import gguf, hugging, tflite
 from edgec.frontend.gguf.reader import GgufModel
@@ -129,13 +130,21 @@ def nodes_with_outputs(model: Parsed) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def digest(model: Parsed) -> str:
-    """SHA-256 of the file, or of the model's own bytes where it came without one."""
+    """SHA-256 of the file and of those that its weights lie in, or of the model's own bytes where it came without one.
+
+    A file of weights that is not there, or may not be read, counts by its name: import says so where it is needed.
+    """
     if isinstance(model, HuggingModel):
         return model.digest()
     if isinstance(model, (TfliteModel, GgufModel)):
         return sha256(model.content).hexdigest()
-    content = model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True)
-    return sha256(content).hexdigest()
+    found = sha256(model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True))
+    for name in sorted(locations(model.proto)) if model.folder is not None else ():
+        found.update(b"\0" + name.encode("utf-8", "surrogatepass") + b"\0")
+        with suppress(ModelError, OSError), model.folder.file(name, name).open("rb") as file:
+            while block := file.read(1 << 22):
+                found.update(block)
+    return found.hexdigest()
 
 
 def files_beside(model: Parsed) -> list[Path]:

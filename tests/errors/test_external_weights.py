@@ -12,6 +12,9 @@ from onnx import TensorProto
 from refused_models import refusal
 from small_models import model, node
 
+import edgec
+from edgec.errors import UsageError
+from edgec.frontend import source
 from edgec.frontend.onnx import import_model
 
 
@@ -103,3 +106,27 @@ def test_weights_beside_need_a_folder() -> None:
         "model: tensor 'w' lies in another file, but the model came without a folder\n"
         "  hint: pass the path of the .onnx file instead of its contents"
     )
+
+
+def test_the_digest_is_of_all_weights(tmp_path: Path) -> None:
+    """A lock belongs to the weights beside a model too; a file that is missing counts by its name."""
+    path, beside = tmp_path / "net.onnx", tmp_path / "w.bin"
+    onnx.save(external("w.bin", 0, 12), path)
+    digests = []
+    for content in (bytes(12), bytes(11) + b"1", None, bytes(12)):
+        beside.unlink(missing_ok=True)
+        if content is not None:
+            beside.write_bytes(content)
+        digests.append(source.digest(source.read(path)))
+    assert digests[0] == digests[3] and len(set(digests)) == 3
+
+
+def test_a_lock_of_other_weights_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(external("w.bin", 0, 12), path)
+    (tmp_path / "w.bin").write_bytes(bytes(12))
+    edgec.build(path, tmp_path / "first", compile=False)
+    edgec.build(path, tmp_path / "again", compile=False, lock=tmp_path / "first")
+    (tmp_path / "w.bin").write_bytes(bytes(11) + b"1")
+    with pytest.raises(UsageError, match="belongs to another model"):
+        edgec.build(path, tmp_path / "other", compile=False, lock=tmp_path / "first")
