@@ -166,7 +166,8 @@ def farm(
     keep: Keep = None,
     timeout: Patience = 600.0,
     scheduler: Annotated[
-        Optional[str], typer.Option(metavar="ADDRESS", help="A dask scheduler that is running; else one of our own.")
+        Optional[str],
+        typer.Option(metavar="ADDRESS", help="A trusted dask scheduler that is running; else processes here."),
     ] = None,
 ) -> Answer:
     """Check, time and tune MODEL on several devices side by side; one that is lost costs its own line alone."""

@@ -54,7 +54,7 @@ NEEDS: tuple[Need, ...] = (
          packages=("ai_edge_litert",)),
     Need("ziglang", "a C compiler for this machine and for others; --device wasm32, --app android, apk, web",
          "pip install 'edgec[zig]'", packages=("ziglang",)),
-    Need("distributed", "edgec device farm", "pip install 'edgec[farm]'", packages=("distributed",)),
+    Need("distributed", "edgec device farm --scheduler", "pip install 'edgec[farm]'", packages=("distributed",)),
     Need("starlette", "edgec serve-lm", "pip install 'edgec[serve]'", packages=("starlette", "uvicorn")),
     Need("provers", "scalar identities of edgec rules prove", "pip install 'edgec[prove]'", packages=("sympy", "z3")),
     Need("llama-cpp-python", "bench --vs llama.cpp of language models", "pip install llama-cpp-python",
