@@ -6,6 +6,7 @@ import random
 import re
 from typing import Any
 
+import numpy as np
 import onnx
 
 #: Numbers at the borders of their types, which readers get wrong.
@@ -80,6 +81,58 @@ def of_model(random: random.Random, content: bytes) -> bytes:
         if fields:
             _change(random, message, random.choice(list(fields)), messages)
     return bytes(model.SerializeToString())
+
+
+def of_numbers(random: random.Random, content: bytes) -> bytes:
+    """Numbers that operators get (attributes, constants, extents of inputs) replaced by others, or one more or less."""
+    model = onnx.ModelProto()
+    model.ParseFromString(content)
+    lists = [a for n in model.graph.node for a in n.attribute if a.type in (a.INT, a.INTS, a.FLOAT, a.FLOATS)]
+    constants = [t for t in model.graph.initializer if t.data_type in _COUNTS and 0 not in t.dims]
+    extents = [d for i in model.graph.input for d in i.type.tensor_type.shape.dim if d.dim_value]
+    for _ in range(random.choice((1, 1, 1, 2))):
+        chosen: list[Any] = random.choice([k for k in (lists, lists, constants, constants, extents) if k] or [[]])
+        if not chosen:
+            break
+        place = random.choice(chosen)
+        if isinstance(place, onnx.AttributeProto):
+            _other_attribute(random, place)
+        elif isinstance(place, onnx.TensorProto):
+            array = onnx.numpy_helper.to_array(place).copy()
+            array.reshape(-1)[random.randrange(array.size)] = _number(random, np.iinfo(array.dtype))
+            array = np.resize(array, array.size + random.choice((-1, 1))) if random.random() < 0.1 else array
+            place.CopyFrom(onnx.numpy_helper.from_array(array, place.name))
+        else:
+            place.dim_value = _number(random, np.iinfo(np.int64))
+    return bytes(model.SerializeToString())
+
+
+#: Types of constants that are sizes, places and axes.
+_COUNTS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+
+
+def _number(random: random.Random, kind: Any) -> int:
+    numbers = (*NUMBERS, -2, -3, 3, 5, 100, 4097, 2**20, 2**24, 2**28, 2**40)
+    return random.choice([n for n in numbers if kind.min <= n <= kind.max])
+
+
+def _other_attribute(random: random.Random, attribute: onnx.AttributeProto) -> None:
+    number = _number(random, np.iinfo(np.int64))
+    real = random.choice((0.0, -1.0, 1e30, 1e-30, float("nan"), float("inf")))
+    if attribute.type == attribute.INT:
+        attribute.i = number
+    elif attribute.type == attribute.FLOAT:
+        attribute.f = real
+    else:
+        ints = attribute.type == attribute.INTS
+        numbers: Any = attribute.ints if ints else attribute.floats
+        value, kind = number if ints else real, random.randrange(6)
+        if kind == 0 and numbers:
+            del numbers[random.randrange(len(numbers))]
+        elif kind == 1 or not numbers:
+            numbers.append(value)
+        else:
+            numbers[random.randrange(len(numbers))] = value
 
 
 def _messages(message: Any) -> Any:

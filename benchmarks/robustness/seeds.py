@@ -7,6 +7,7 @@ import json
 import struct
 import sys
 import tempfile
+import zlib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from benchmarks.robustness.families import FAMILIES
 from benchmarks.robustness.structure import packed
 from edgec import api, pipeline
 from edgec.artifact import stages
+from edgec.errors import EdgecError
 from edgec.frontend.language.chat import Chat
 from edgec.frontend.language.chat_form import ChatForm
 from edgec.frontend.language.chat_template import ChatTemplate
@@ -46,6 +48,30 @@ def onnx_models() -> list[bytes]:
     made = [make(sizes.get(name, 4)) for name, make in FAMILIES.items()]
     digits = onnx.load(ROOT / "apps" / "digits" / "digits.onnx")
     return [m.SerializeToString() for m in (*made, digits, _losses(), _mixed())]
+
+
+def operators() -> list[bytes]:
+    """A model of one node for every operator that random models are made of."""
+    graphs = from_tests("random", "onnx_graphs")
+    from_tests("random", "test_random_onnx")  # which knows all recipes
+    found = []
+    for key in sorted(graphs.RECIPES):
+        maker = graphs.Maker(np.random.default_rng(zlib.crc32(key[1].encode())))
+        maker.recipes = tuple(k for k in maker.recipes if k == key)
+        for _ in range(8 if maker.recipes else 0):
+            if maker.steps:
+                break
+            maker.step()
+        found += [maker.finish().proto().SerializeToString()] if maker.steps else []
+    return [content for content in found if _is_planned(content)]
+
+
+def _is_planned(content: bytes) -> bool:
+    try:
+        pipeline.run(content, Context(resolve({"profiles": False, "device": "generic"})), until="schedule")
+    except EdgecError:
+        return False  # such as one whose sizes its data decide
+    return True
 
 
 def _losses() -> onnx.ModelProto:

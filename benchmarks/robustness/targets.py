@@ -249,9 +249,11 @@ def _devices() -> list[bytes]:
     return [(ROOT / "devices" / f"{name}.toml").read_bytes() for name in ("raspberry_pi_5", "cortex_m4", "cuda_sm90")]
 
 
-B, T, M, J, F = mutation.of_bytes, mutation.of_text, mutation.of_model, structure.of_json, structure.of_files
+B, T, M, N = mutation.of_bytes, mutation.of_text, mutation.of_model, mutation.of_numbers
+J, F = structure.of_json, structure.of_files
 TARGETS = (
     Target("onnx", _build, seeds.onnx_models, (M, M, B), 6),
+    Target("operators", _build, seeds.operators, (N,), 6),
     Target("losses", _losses, lambda: seeds.onnx_models()[-3:], (M, M, B)),
     Target("tflite", _build, seeds.tflite_models, (structure.of_flatbuffer, structure.of_flatbuffer, B), 4),
     Target("gguf", _import, seeds.gguf_models, (structure.of_gguf, structure.of_gguf, B), 3),
