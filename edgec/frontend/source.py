@@ -139,9 +139,11 @@ def digest(model: Parsed) -> str:
     if isinstance(model, (TfliteModel, GgufModel)):
         return sha256(model.content).hexdigest()
     found = sha256(model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True))
-    for name in sorted(locations(model.proto)) if model.folder is not None else ():
+    if (folder := model.folder) is None:
+        return found.hexdigest()
+    for name in sorted(locations(model.proto)):
         found.update(b"\0" + name.encode("utf-8", "surrogatepass") + b"\0")
-        with suppress(ModelError, OSError), model.folder.file(name, name).open("rb") as file:
+        with suppress(ModelError, OSError), folder.file(name, name).open("rb") as file:
             while block := file.read(1 << 22):
                 found.update(block)
     return found.hexdigest()
