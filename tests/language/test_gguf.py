@@ -93,6 +93,13 @@ def test_hostile(content: bytes, message: str) -> None:
         parse(content)
 
 
+@pytest.mark.parametrize("alignment", [0, 3, 24, 1 << 21, "32"])
+def test_alignments_that_are_none(alignment: object) -> None:
+    """Another place of every tensor than the one that its writer meant."""
+    with pytest.raises(ModelError, match="alignment of tensors is no power of two"):
+        parse(llama(**{"general.alignment": alignment}))
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

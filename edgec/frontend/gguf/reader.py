@@ -182,8 +182,8 @@ class _Reader:
             metadata[key] = self.value(self.number("<I"))
         described = [self.described() for _ in range(tensors)]
         alignment = metadata.get("general.alignment", 32)
-        if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20:
-            raise ModelError("the alignment of tensors is not a size")
+        if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
+            raise ModelError("the alignment of tensors is no power of two up to 1 MiB")
         data = -(-self.at // alignment) * alignment
         found = {}
         for name_of, format, shape, offset in described:
