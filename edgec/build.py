@@ -31,6 +31,7 @@ from edgec.frontend import source as reader
 from edgec.frontend.onnx.export import runnable
 from edgec.frontend.onnx.model import Model as OnnxModel
 from edgec.frontend.source import Parsed, Source
+from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import Graph
 from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import Type
@@ -102,6 +103,11 @@ class Built:
     def onnx(self) -> OnnxModel | None:
         """The model, where it is one in ONNX."""
         return self.parsed if isinstance(self.parsed, OnnxModel) else None
+
+    @property
+    def peer(self) -> str:
+        """The runtime that `edgec bench --vs` compares the model with."""
+        return "litert" if isinstance(self.parsed, TfliteModel) else "onnxruntime"
 
     @property
     def program(self) -> Program:

@@ -90,7 +90,8 @@ def reopened(
         hint = "edgec build it again, or name the right one: --model FILE"
         raise UsageError(f"the folder was built from another model than {source} is now", hint=hint, where=str(folder))
     if options.training is not None or "training" in lock:
-        raise UsageError("holds a training step", hint=f"edgec check {source} with its options", where=str(folder))
+        hint = f"edgec check and bench take it as it is; other commands take {source}, without --loss"
+        raise UsageError("holds a training step", hint=hint, where=str(folder))
     facts = lock_facts(options, parsed, "import")
     for key, value in json.loads(json.dumps({**facts, "threads": options.threads})).items():
         if lock.get(key) != value and key != "model":

@@ -22,7 +22,7 @@ from benchmarks import environment
 from benchmarks.large_model.making import make
 
 #: Private memory that a step may take, as a multiple of the weights, and what Python and packages take besides.
-BOUNDS = {"inspect": 0.2, "build": 3.2, "check": 2.3}
+BOUNDS = {"inspect": 0.2, "build": 2.2, "check": 2.3}
 BESIDE = 400 << 20
 #: Width of the matrices.
 WIDTH = 8192

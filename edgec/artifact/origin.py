@@ -6,6 +6,7 @@ It is no part of the artefact, whose bytes do not depend on where anything lies:
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def read_origin(folder: Path, lock: Mapping[str, Any]) -> tuple[Path | None, dic
     found = read_json(path)
     if not isinstance(found, dict) or not isinstance(found.get("model"), str):
         raise UsageError("does not say what the folder was built from", hint="build it again", where=str(path))
-    return folder / found["model"], told_again(found, folder, str(path))
+    return Path(os.path.normpath(folder / found["model"])), told_again(found, folder, str(path))
 
 
 def reopens(folder: Path) -> bool:

@@ -114,7 +114,9 @@ def _onnxruntime(
     """onnxruntime with inputs and outputs bound once, so that nothing but the network is timed."""
     model = built.onnx
     if model is None:
-        raise UsageError("there is no ONNX model to compare with", hint="bench an ONNX file")
+        has_own = isinstance(built.parsed, TfliteModel)
+        hint = "--vs litert is for TensorFlow Lite files" if has_own else "bench an ONNX file"
+        raise UsageError("there is no ONNX model to compare with", hint=hint)
     runtime()
     reference = Reference(model, built.options.values, threads, built.options.shapes)
     reference.run(arrays)  # falls back to fewer optimizations where the model needs it
@@ -141,9 +143,13 @@ def _onnxruntime(
 def _litert(
     built: Built, arrays: dict[str, np.ndarray], threads: int
 ) -> tuple[Callable[[], None], str, Callable[[], dict[str, np.ndarray]]]:
-    """LiteRT's interpreter with the kernels it takes by default; what it remembers moves on from call to call."""
+    """LiteRT's interpreter with the kernels it takes by default; what it remembers moves on from call to call.
+
+    Answers to compare with are those of its reference kernels: the fast ones round quantized networks in their own way.
+    """
     if not isinstance(built.parsed, TfliteModel):
-        raise UsageError("there is no TensorFlow Lite model to compare with", hint="bench a .tflite file")
-    reference = LitertReference(built.parsed, built.options.shapes, built.options.values, threads, fast=True)
-    first = reference.run(arrays)  # falls back to other kernels where the model needs it
-    return reference.invoke, reference.name, lambda: first
+        raise UsageError("there is no TensorFlow Lite model to compare with", hint="--vs onnxruntime is for ONNX files")
+    model, shapes, values = built.parsed, built.options.shapes, built.options.values
+    fast = LitertReference(model, shapes, values, threads, fast=True)
+    fast.run(arrays)  # falls back to other kernels where the model needs it
+    return fast.invoke, fast.name, lambda: LitertReference(model, shapes, values).run(arrays)

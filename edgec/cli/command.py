@@ -284,7 +284,7 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
             err.print(traceback.format_exc(), markup=False, soft_wrap=True)
             err.print("this is a mistake in edgec: please report it with the model", style="red")
             return MISTAKE
-    told = [str(w.message) for w in caught if w.category.__module__.startswith("edgec")]
+    told = list(dict.fromkeys(str(w.message) for w in caught if w.category.__module__.startswith("edgec")))
     if as_json:
         _print_json({**found.record, "warnings": told})
     else:

@@ -162,7 +162,8 @@ def build(
             settled = said(settings, model, folder)
             written = measure.write(measure.describe(built, facts, budgets=budgeted, settings=settled), folder)
     found = {**build_report.record(built), "budgets": budgeted, "report": str(written) if written is not None else None}
-    found["next"] = next_steps.steps(found, asked, extras, start, built.compiler is not None and reopens(folder))
+    reopened = built.compiler is not None and reopens(folder)
+    found["next"] = next_steps.steps(found, asked, extras, start, built.peer, reopened)
     return Answer(found, lambda r: build_report.draw(r, model), all(b["ok"] for b in budgeted))
 
 

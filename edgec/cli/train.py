@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
         facts = read_lock(folder)["training"]
         kept = ("loss", "update", "optimizer", "trained", "state_bytes", "arena_bytes", "kernels")
         found["training"] = {**{k: facts[k] for k in kept}, "losses": losses}
-        found["next"] = [s for s in next_steps.steps(found, asked, (), "import") if s["for"] == "use in C"]
+        found["next"] = [s for s in next_steps.steps(found, asked, (), "import", built.peer) if s["for"] == "use in C"]
         found["next"].append({"for": "in Python", "command": f"edgec.load({str(folder)!r}).fit(...)"})
         return Answer(found, lambda r: _draw(r, model))
 

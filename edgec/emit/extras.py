@@ -242,6 +242,11 @@ def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
             raise UsageError(f"'{prefix}' cannot be a name in {language}", hint="choose another --name")
 
 
+def _real(steps: tuple[Any, ...] | None, number: str) -> str:
+    """The expression of a score, in any of the languages: ``number`` is a step of a quantized output."""
+    return number if steps is None else f"({number} - {steps[1]}) * {steps[0]}"
+
+
 def _word(name: str) -> str:
     """A name of ours, out of the way of words that Rust or Java have for themselves."""
     return f"{name}_" if name in _WORDS["rust"] | _WORDS["java"] else name
@@ -303,6 +308,7 @@ def pages(
         found |= extra.pages
         found |= extra.of_pictures if picture is not None else extra.of_keywords if hears else {}
         found |= extra.of_flow if flow is not None else {}
+    score_steps = steps(outputs[0].onnx_name, metadata) if outputs else None
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
     answer = "answer_boxes" if detector is not None else "answer_classes"
     found = {path: page.replace("{answer}", answer) for path, page in found.items()}
@@ -315,7 +321,7 @@ def pages(
         "kind": "text" if model is not None else "picture" if picture else "sound" if hears else "bytes",
         "port": inputs[0] if inputs else None, "scores": outputs[0] if outputs else None,
         "steps": steps(inputs[0].onnx_name, metadata) if inputs else None,
-        "score_steps": steps(outputs[0].onnx_name, metadata) if outputs else None,
+        "score_steps": score_steps, "score": lambda number: _real(score_steps, number),
         "least": -128 if inputs and inputs[0].dtype == "i8" else 0,
         "most": 127 if inputs and inputs[0].dtype == "i8" else 255,
         "purpose": "pictures" if model is None else "chat",

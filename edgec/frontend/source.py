@@ -61,8 +61,10 @@ def read(source: Source | Parsed) -> Parsed:
             if gguf.is_gguf(start):
                 return read_gguf(path, printable(str(source)))
         except (OSError, ValueError) as error:  # a ValueError: a path that cannot be one
-            shown, close = printable(str(source)), near(path) if isinstance(error, FileNotFoundError) else None
-            raise UsageError(f"cannot read the model: {reason(error)}", hint=close, where=shown) from None
+            shown, close = printable(str(source)), ""
+            if isinstance(error, FileNotFoundError):
+                close = near(path) or f"it was looked for in '{printable(str(path.parent.absolute()))}'"
+            raise UsageError(f"cannot read the model: {reason(error)}", hint=close or None, where=shown) from None
     return onnx_model.read(source)
 
 

@@ -23,7 +23,6 @@ from edgec.emit.language import language_of
 from edgec.emit.source import generate
 from edgec.errors import CheckError, UsageError
 from edgec.frontend.language.facts import facts_of
-from edgec.frontend.tflite.model import TfliteModel
 from edgec.options.budgets import Budget
 from edgec.pipeline.run import Run
 from edgec.progress import Progress, silent
@@ -111,10 +110,9 @@ def measure(
 
 def _timed(built: Built, seconds: float, with_peer: bool, progress: Progress) -> Benched:
     """Times in turns with the runtime of the model's own format, where it is here and gives the same; else alone."""
-    peer = "litert" if isinstance(built.parsed, TfliteModel) else "onnxruntime"
     if with_peer and built.options.device.language == "c" and facts_of(built.graph) is None:
         try:
-            return api.bench(built, vs=peer, seconds=2 * seconds, progress=progress)
+            return api.bench(built, vs=built.peer, seconds=2 * seconds, progress=progress)
         except (UsageError, CheckError, Unavailable) as error:
             return replace(api.bench(built, seconds=seconds, progress=progress), peer_missing=error.message)
     return api.bench(built, seconds=seconds, progress=progress)

@@ -15,11 +15,14 @@ from edgec.text import as_argument
 Steps = list[dict[str, str]]
 
 
-def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str, reopens: bool = False) -> Steps:
+def steps(
+    found: Record, asked: Sequence[str], extras: Sequence[str], start: str, peer: str, reopens: bool = False
+) -> Steps:
     """What can be done with the build of the record ``found``: the purpose and the command, quoted for a shell.
 
     ``asked`` are the words that make the same build again, where the folder does not `reopen`: the model, then options.
-    ``extras`` are its bindings and apps. A build that did not ``start`` at a model has nothing to be compared with.
+    ``extras`` are its bindings and apps. A build that did not ``start`` at a model has nothing to be compared with,
+    others are timed beside ``peer``.
     """
     folder, here = as_argument(found["folder"]), found["runs_here"]
     again = shlex.quote(folder) if reopens else shlex.join([as_argument(asked[0]), *asked[1:]])
@@ -29,7 +32,7 @@ def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str
     if start == "import":
         made.append(("check", f"edgec check {again}"))
         if here:
-            timed = shlex.quote(folder) if found["language_model"] else f"{again} --vs onnxruntime"
+            timed = shlex.quote(folder) if found["language_model"] else f"{again} --vs {peer}"
             made.append(("time", f"edgec bench {timed}"))
     if found["cross"] is not None:
         source, build = shlex.quote(folder), shlex.quote(f"{folder}/build")

@@ -84,8 +84,8 @@ def test_stack_and_heap_are_as_large_as_asked_for_and_needed(tmp_path: Path) -> 
     make(folder, "STACK=2048")
     assert sizes("net.elf") == (2048, 4096)
     told = make(folder, "run", "STACK=2048", "FILE=picture")
-    (tmp_path / "a picture").write_bytes((folder / "picture").read_bytes())
-    assert make(folder, "run", "STACK=2048", "FILE=a picture", where=tmp_path).splitlines()[0] == told.splitlines()[0]
+    (tmp_path / "beside").write_bytes((folder / "picture").read_bytes())
+    assert make(folder, "run", "STACK=2048", "FILE=beside", where=tmp_path).splitlines()[0] == told.splitlines()[0]
     assert 0 < int(told.split(" bytes of stack")[0].split()[-1]) < 2048
     refused = subprocess.run(["make", "-s", "-C", folder, "run", "FILE=text"], capture_output=True, text=True)
     assert refused.returncode and "text cannot be read: it is to be a binary PPM or PGM file" in refused.stderr
@@ -217,3 +217,25 @@ def test_pictures_on_linux(tmp_path: Path) -> None:
     assert best == [DIGIT_NAMES[digit] for _, digit in given]
     (tmp_path / "broken.ppm").write_bytes(b"P6\n10 10\n255\n")
     assert subprocess.run([program, tmp_path / "broken.ppm"], capture_output=True, check=False).returncode == 1
+
+
+def test_scores_of_a_quantized_classifier_are_shares(tmp_path: Path) -> None:
+    """Bytes without a sign are compared as such, and shown as what they mean, on Linux as on Android."""
+    file = MODELS / "coral" / "mobilenet_v1_0.25_128_quant.tflite"
+    if not file.is_file():
+        pytest.skip("the shared models are not beside the project")
+    cmake, out = need("cmake", "cmake"), tmp_path / "net"
+    built = edgec.build(file, out, device="generic", app="pi")
+    subprocess.run([cmake, "-S", out / "pi", "-B", tmp_path / "build"], check=True, capture_output=True)
+    subprocess.run([cmake, "--build", tmp_path / "build", "--target", "net_pictures"], check=True, capture_output=True)
+    light = np.random.default_rng(3).integers(0, 256, (4, 4, 3))
+    pixels = np.kron(light, np.ones((32, 32, 1))).astype(np.uint8)
+    (tmp_path / "x.ppm").write_bytes(b"P6\n128 128\n255\n" + pixels.tobytes())
+    done = subprocess.run([tmp_path / "build" / "net_pictures", tmp_path / "x.ppm"], capture_output=True, check=True)
+    shown = [float(line.split()[-1]) for line in done.stdout.decode().splitlines()[1:]]
+    wanted = np.sort(np.asarray(built(pixels[None]), np.float64).ravel())[::-1][:3] / 256
+    np.testing.assert_allclose(shown, wanted, rtol=1e-4)
+    android = tmp_path / "android"
+    edgec.build(file, android, device="android_arm64", app="android", compile=False)
+    (activity,) = android.glob("android/camera/**/CameraActivity.java")
+    assert "0xff" in activity.read_text(), "a byte of Java has a sign"

@@ -29,7 +29,7 @@ def test_a_build_is_timed_and_shown_without_its_model(shell: Shell, file: Path, 
 def test_a_build_of_open_sizes_is_timed_at_the_greatest(
     shell: Shell, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the names of its dimensions; and it says its ports by them."""
+    """Dimensions may have any names, by which the build tells its ports."""
     x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["it's", "n", 2]) for n in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Tanh", ["x"], ["y"])], "g", [x], [y])
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), "o.onnx")

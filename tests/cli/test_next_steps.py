@@ -96,14 +96,14 @@ def test_settings_of_a_folder_are_asked_for_by_the_folder(shell: Shell, tmp_path
 def test_words_are_quoted() -> None:
     found = {"folder": "a b", "runs_here": True, "report": None, "language_model": None, "cross": "", "name": "x"}
     options = ["my net.onnx", "--override", "KIND a b=c", "--materialize", "it's $HOME"]
-    made = steps(found, options, (), "import")
+    made = steps(found, options, (), "import", "onnxruntime")
     assert shlex.split(made[0]["command"]) == ["edgec", "check", *options]
 
 
 def test_every_app_has_a_next_command() -> None:
     assert all(extra.steps for name, extra in {**APPS, **BINDINGS}.items() if name != "cpp")
     found = {"folder": "a b", "runs_here": False, "report": None, "language_model": None, "cross": None, "name": "x"}
-    made = steps(found, ["m"], ["pi", "web"], "fuse")
+    made = steps(found, ["m"], ["pi", "web"], "fuse", "onnxruntime")
     assert [step["for"] for step in made] == ["pi", "web"]
     assert shlex.split(made[1]["command"])[-1] == "a b/web"
 
@@ -117,3 +117,16 @@ def test_a_folder_or_model_with_a_dash_is_no_option(shell: Shell, tmp_path: Path
     sources = json.loads(shell("build", "-o", "sources", "--no-compile", "--json", "--", "-m.onnx"))
     (check,) = (shlex.split(step["command"]) for step in sources["next"] if step["for"] == "check")
     assert json.loads(shell(*check[1:], "--json"))["ok"]
+
+
+def test_a_tflite_model_is_timed_beside_its_own_runtime(shell: Shell) -> None:
+    """A peer whose fast kernels round in another way than the reference is timed all the same."""
+    pytest.importorskip("tflite")
+    pytest.importorskip("ai_edge_litert")
+    model = Path(__file__).resolve().parents[3] / "shared" / "models" / "coral" / "mobilenet_v1_0.25_128_quant.tflite"
+    if not model.is_file():
+        pytest.skip("the shared models are not beside the project")
+    built = json.loads(shell("build", str(model), "-o", "out", "--json"))
+    (time,) = (shlex.split(step["command"]) for step in built["next"] if step["for"] == "time")
+    assert time == ["edgec", "bench", "out", "--vs", "litert"]
+    assert json.loads(shell(*time[1:], "--seconds", "0.02", "--rounds", "1", "--json"))["ratio"] > 0

@@ -17,7 +17,7 @@ export function kernelsView() {
       { title: "operators", kind: "words", value: (k) => k.operators.join(" "), cell: (k) => short(k.operators.join(" "), 44) },
       { title: "name", kind: "names", value: nameOf, cell: nameOf },
       { title: "schedule", value: (k) => k.kind, cell: (k) => k.kind },
-      { title: measured ? "time" : "predicted", number: true, value: timeOf, cell: (k) => [el("i", { class: "share", style: { width: `${(60 * timeOf(k)) / most}px` } }), micro(timeOf(k))] },
+      { title: measured ? "time" : "predicted", number: true, value: timeOf, cell: (k) => [el("i", { class: "share", style: { width: `${(32 * timeOf(k)) / most}px` } }), micro(timeOf(k))] },
       ...(measured ? [{ title: "of predicted", number: true, value: (k) => k.times_predicted, cell: (k) => (known(k.times_predicted) ? `${k.times_predicted.toFixed(1)}x${k.is_slow ? " slow" : ""}` : "–") }] : []),
       { title: "share", number: true, value: timeOf, cell: (k) => percent(timeOf(k) / total) },
       { title: "FLOPs", number: true, value: (k) => k.flops, cell: (k) => count(k.flops) },
@@ -26,9 +26,9 @@ export function kernelsView() {
       { title: "weights", number: true, value: (k) => k.weights_bytes, cell: (k) => size(k.weights_bytes) },
       { title: "computes in", value: (k) => k.computes, cell: (k) => k.computes },
       { title: "reads", value: (k) => k.precision, cell: (k) => k.precision },
-      { title: "zeros", number: true, value: (k) => k.sparsity, cell: (k) => percent(k.sparsity) },
-      { title: "error", number: true, value: (k) => k.max_rel, cell: (k) => error(k.max_rel) },
-      { title: "nodes of the model", kind: "names", value: (k) => k.nodes.join(), cell: (k) => namesOf(k.nodes) },
+      ...(doc.kernels.some((k) => k.sparsity) ? [{ title: "zeros", number: true, value: (k) => k.sparsity, cell: (k) => percent(k.sparsity) }] : []),
+      ...(doc.kernels.some((k) => known(k.max_rel)) ? [{ title: "error", number: true, value: (k) => k.max_rel, cell: (k) => error(k.max_rel) }] : []),
+      { title: "nodes of the model", kind: "names", value: (k) => k.nodes.join(), cell: (k) => el("span", { class: "clamp", title: k.nodes.join("\n") }, namesOf(k.nodes)) },
     ], doc.kernels, (k) => openKernel(k.kernel)),
   ];
 }
