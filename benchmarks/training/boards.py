@@ -1,15 +1,21 @@
-"""Training steps of the keyword spotter on an emulated Cortex-M7: memory and instructions.
+"""Training steps of two networks of MLPerf Tiny on emulated Cortex-M: memory and instructions.
 
-    python -m benchmarks.training.boards
+    python -m benchmarks.training.boards [--networks NAME ...] [--devices NAME ...]
 
-DS-CNN of MLPerf Tiny with stochastic gradient descent, momentum and one sample, in qemu, which counts an instruction as
-a nanosecond. One line an update: arena and state in KiB, and the instructions of a step.
+The keyword spotter and the network of visual wake words with stochastic gradient descent, momentum and one sample, in
+qemu, which counts an instruction as a nanosecond. One line a network, device and update: KiB of arena, state and sample
+and of all of them, the instructions of a step, and those of a step on all weights over it. A step is built for 256 KiB;
+where none fits there, for as much as it takes, and the line says so.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import edgec
 from benchmarks.training.networks import FILES, models_folder
@@ -17,63 +23,105 @@ from edgec.artifact.folder import read_lock
 from edgec.bench.remote import board_flags
 from edgec.device.load import load_device
 from edgec.device.toolchain import compile_image, pick_compiler
+from edgec.errors import UsageError
 from edgec.link.board import Board
 
-DEVICE = "mps2_an500"
+#: The machine of qemu that a device is, and its core.
+MACHINES = {"mps2_an386": ("mps2-an386", "Cortex-M4"), "mps2_an500": ("mps2-an500", "Cortex-M7")}
+#: The floats of a sample, and the updates that are tried.
+NETWORKS = {
+    "ds_cnn": (490, ("last:2", "bias", "all")),
+    "mobilenet_vww": (96 * 96 * 3, ("last:1", "last:2", "bias", "all")),
+}
+ROOM = 256 << 10
+SECONDS = 300.0
 PROGRAM = """
 #include "ec_board.h"
 #include "net_training.h"
 #include <stdio.h>
 
 static _Alignas(64) unsigned char arena[NET_STEP_ARENA_BYTES + 1], state[NET_STATE_BYTES];
+static float input[FLOATS];
 
 int main(void) {
-  static float input[490];
   net_state_init(state);
-  for (int k = 0; k < 3; ++k) {
+  for (int k = 0; k < 2; ++k) {
     int64_t target[1] = {k};
     float loss;
-    for (int i = 0; i < 490; ++i) input[i] = (float)((i * 37 + k) % 19) / 19 - 0.5f;
+    for (int i = 0; i < FLOATS; ++i) input[i] = (float)((i * 37 + k) % 19) / 19 - 0.5f;
     const int64_t begun = ec_board_nanoseconds();
     if (net_step(net_weights, state, arena, 0, input, target, NET_LEARNING_RATE, &loss)) return 1;
-    printf("%ld\\n", (long)(ec_board_nanoseconds() - begun));
+    printf("%ld\\n", (long)((ec_board_nanoseconds() - begun) / 1000));
   }
   return 0;
 }
 """
 
 
-def measured(update: str, folder: Path) -> tuple[float, float, float]:
-    """The KiB of arena and state, and the millions of instructions of a step."""
-    device = load_device(DEVICE)
-    built = edgec.build(
-        models_folder() / FILES["ds_cnn"], folder / "out", loss="cross_entropy", update=update, device=DEVICE,
-        optimizer="sgd:lr=0.01,momentum=0.9", compile=False, weights="array",
-    )  # fmt: skip
-    (folder / "program.c").write_text(PROGRAM)
+@dataclass(frozen=True)
+class Step:
+    """Bytes of arena and state, and the thousands of instructions of a step, 0 where it does not run on the board."""
+
+    arena: int
+    state: int
+    thousands: int
+    fits: bool
+
+
+def measured(name: str, update: str, device_name: str, folder: Path) -> Step:
+    """A step that was built for 256 KiB, or for any memory where none fits."""
+    device, floats = load_device(device_name), NETWORKS[name][0]
+    asked: dict[str, Any] = {
+        "loss": "cross_entropy", "update": update, "device": device_name, "optimizer": "sgd:lr=0.01,momentum=0.9",
+        "compile": False, "weights": "array",
+    }  # fmt: skip
+    try:
+        built, fits = edgec.build(models_folder() / FILES[name], folder / "out", ram=ROOM, **asked), True
+    except UsageError:
+        built, fits = edgec.build(models_folder() / FILES[name], folder / "out", ram=64 << 20, **asked), False
+    (folder / "program.c").write_text(PROGRAM.replace("FLOATS", str(floats)))
     lock = read_lock(built.folder)
+    facts = lock["training"]
     sources = [folder / "program.c", *(built.folder / s for s in lock["sources"]), built.folder / "ec_board.c"]
     flags = board_flags(device, built.folder / "net.ld")
+    found = Step(facts["arena_bytes"], facts["state_bytes"], 0, fits)
+    if found.arena + found.state + 4 * floats > device.ram_bytes:
+        return found
     compile_image(
         pick_compiler(device), device, sources, folder / "program", include=[built.folder], defines=[],
         link_flags=flags, extra_flags=[],
     )  # fmt: skip
-    board = Board(device, "mps2-an500")
+    board = Board(device, MACHINES[device_name][0])
     try:
         board.send(folder / "program", "program")
-        told = board.start("program", [], 120.0).output.split()
+        told = board.start("program", [], SECONDS).output.split()
     finally:
         board.close()
-    facts = lock["training"]
-    return facts["arena_bytes"] / 1024, facts["state_bytes"] / 1024, min(map(int, told)) / 1e6
+    return Step(found.arena, found.state, min(map(int, told)), fits)
 
 
 def main() -> None:
-    print("| `--update` | arena | state | instructions a step |\n|---|---|---|---|")
-    for update in ("last:2", "bias", "all"):
-        with tempfile.TemporaryDirectory() as folder:
-            arena, state, millions = measured(update, Path(folder))
-        print(f"| `{update}` | {arena:.0f} KiB | {state:.0f} KiB | {millions:.1f} million |", flush=True)
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
+    p.add_argument("--devices", nargs="+", default=list(MACHINES), choices=list(MACHINES))
+    given = p.parse_args()
+    warnings.simplefilter("ignore")
+    print("| network | core | `--update` | arena | state | sample | together | instructions a step | of `all` |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name in given.networks:
+        floats, updates = NETWORKS[name]
+        for device in given.devices:
+            whole = 0
+            for update in reversed(updates):
+                with tempfile.TemporaryDirectory() as folder:
+                    step = measured(name, update, device, Path(folder))
+                whole = step.thousands if update == "all" else whole
+                sizes = [b / 1024 for b in (step.arena, step.state, 4 * floats)]
+                kib = " | ".join(f"{size:.0f} KiB" for size in (*sizes, sum(sizes)))
+                work = f"{step.thousands / 1e3:.1f} million" if step.thousands else "more RAM than it has"
+                share = f"1 / {whole / step.thousands:.1f}" if whole and step.thousands else ""
+                told = "" if step.fits else " (no step fits)"
+                print(f"| {name} | {MACHINES[device][1]} | `{update}` | {kib}{told} | {work} | {share} |", flush=True)
 
 
 if __name__ == "__main__":

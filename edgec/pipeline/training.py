@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from edgec.differentiate.losses import is_own, taken_in
@@ -20,8 +20,9 @@ from edgec.frontend.onnx.model import Model, read
 from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_batch, with_inputs, with_values
 from edgec.frontend.source import Parsed, digest
 from edgec.frontend.states import states
+from edgec.fuse.masks import with_packed_masks
 from edgec.fuse.recompute import ALL, Recomputing, recomputed
-from edgec.ir.graph import MODEL_SHA256, Graph
+from edgec.ir.graph import MODEL_SHA256, Graph, Node
 from edgec.options.training import Training as Asked
 from edgec.pipeline.context import Context
 from edgec.pipeline.run import STAGES, Run, run
@@ -30,9 +31,9 @@ from edgec.schedule.program import Program, Training
 from edgec.schedule.sharing import sharing
 from edgec.text import printable
 
-#: What is tried to be computed again, the cheapest first; the first ``FREE`` trials, one without any, are always made.
+#: What is tried to be computed again, the cheapest first; the first ``FREE`` of them always.
 RECOMPUTINGS = (Recomputing(), *(Recomputing(ALL, longest) for longest in (4, 8, 16, 32, 64)))
-FREE = 2
+FREE = 1
 
 
 def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
@@ -103,14 +104,26 @@ def _scheduled(step: Step, context: Context) -> Program:
     graph: Graph = run(step.graph, context, "simplify", "compress").result.graph
     loss = dict(graph.outputs)[step.graph.outputs[0][0]]
     found: list[tuple[int, Program]] = []
-    for limits in (None, *(RECOMPUTINGS if context.options.device.language == "c" else ())):
-        if len(found) >= FREE and (not context.options.room or min(b for b, _ in found) <= context.options.room):
-            break
-        trial = graph if limits is None else recomputed(graph, [loss], limits)
-        if limits is None or trial is not graph:
+    for trial, is_free in _trials(graph, loss, is_alone=context.options.device.language != "c"):
+        if is_free or (context.options.room and min(b for b, _ in found) > context.options.room):
             program = _program(run(trial, context, "fuse", "schedule"))
             found.append((_ram(program), program))
     return min(found, key=lambda f: f[0])[1]
+
+
+def _trials(graph: Graph, loss: Node, is_alone: bool) -> Iterator[tuple[Graph, bool]]:
+    """The graph of a step, and others that keep less for the backward pass, each with whether it is always tried."""
+    yield graph, True
+    if is_alone:
+        return
+    packed, words = with_packed_masks(graph, [loss])
+    if packed is not graph:
+        yield packed, True
+    for k, limits in enumerate(RECOMPUTINGS):
+        for begun, results in ((graph, [loss]), (packed, [loss, *words])):
+            again = recomputed(begun, results, limits)
+            if again is not begun and (begun is graph or packed is not graph):
+                yield again, k < FREE
 
 
 def _ram(step: Program) -> int:
