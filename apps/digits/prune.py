@@ -21,43 +21,60 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime  # type: ignore[import-untyped]
 import train
-from layers import Array, Chain, Conv, Layer, Linear
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-from sklearn.model_selection import train_test_split  # type: ignore[import-untyped]
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from onnx import TensorProto, helper, numpy_helper
+from train import Array, Labels
 
 import edgec
 
 #: How often masks are made anew, up to which part of the epochs.
 RENEWALS, GROWING = 6, 0.5
 #: The temperature of the dense network's answers, and what they count for beside the labels.
-TEMPERATURE, TAUGHT = np.float32(4), np.float32(0.9)
+TEMPERATURE, TAUGHT = 4.0, 0.9
 #: Radians, factors and pixels by which pictures are changed at most; and how many of them stay as they are.
 TURN, STRETCH, SLANT, MOVE, AS_THEY_ARE = 0.25, 0.15, 0.15, 1.2, 0.2
 
 
-def weights_of(network: Chain) -> list[tuple[Layer, tuple[int, ...]]]:
-    """Layers with a mask, in order, and how [outputs, inputs, taps..] lie in their own weights."""
-    orders: dict[type, tuple[int, ...]] = {Conv: (2, 3, 1, 0), Linear: (1, 0)}
-    return [(layer, orders[type(layer)]) for layer in network.leaves() if type(layer) in orders]
+def layers_of(network: onnx.ModelProto) -> list[str]:
+    """The names of the weights with a mask, in order: those of layers that mix channels."""
+    graph = network.graph
+    grouped = {n.input[1] for n in graph.node for a in n.attribute if a.name == "group" and a.i > 1}
+    return [n.input[1] for n in graph.node if n.op_type in ("Conv", "Gemm") and n.input[1] not in grouped]
 
 
-class Masks:
-    """The weights of a network that edgec keeps."""
+def lesson() -> onnx.ModelProto:
+    """A loss as an ONNX model: of `scores` [n, 10] beside `told` [n, 20], the labels and then the answers of the dense
+    network at a temperature."""
+    nodes, constants = [], []
 
-    def __init__(self, network: Chain, kind: str, share: float, data: Path) -> None:
-        found = edgec.masks(train.to_onnx(network), prune=kind, sparsity=share, calibrate=data).values()
-        self.pairs = [(layer, m.transpose(order)) for (layer, order), m in zip(weights_of(network), found, strict=True)]
+    def node(op: str, *inputs: str, **attributes: object) -> str:
+        nodes.append(helper.make_node(op, inputs, [f"v{len(nodes)}"], **attributes))
+        return str(nodes[-1].output[0])
 
-    def apply(self) -> None:
-        for layer, mask in self.pairs:
-            layer.weights["w"] *= mask
+    def constant(value: object, dtype: type = np.float32) -> str:
+        constants.append(numpy_helper.from_array(np.asarray(value, dtype), f"c{len(constants)}"))
+        return str(constants[-1].name)
+
+    def surprise(scores: str, first: int, share: float) -> str:
+        bounds = [constant([k], np.int64) for k in (first, first + 10, 1)]
+        likely = node("Slice", "told", *bounds)
+        apart = node("ReduceSum", node("Mul", node("LogSoftmax", scores, axis=1), likely), bounds[2], keepdims=0)
+        return node("Mul", node("ReduceMean", apart, keepdims=0), constant(-share))
+
+    heated = node("Div", "scores", constant(TEMPERATURE))
+    by_labels, by_dense = surprise("scores", 0, 1 - TAUGHT), surprise(heated, 10, TAUGHT * TEMPERATURE**2)
+    nodes.append(helper.make_node("Add", [by_labels, by_dense], ["loss"]))
+    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", k]) for n, k in (("scores", 10), ("told", 20))]
+    graph = helper.make_graph(
+        nodes, "lesson", given, [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], constants
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def warped(pictures: Array, rng: np.random.Generator) -> Array:
     """Pictures turned, stretched, slanted and moved at random; between pixels, the mean of four."""
-    count, rows, columns, _ = pictures.shape
+    count, _, rows, columns = pictures.shape
     draw = rng.uniform(-1, 1, (6, count, 1, 1)) * (rng.random((count, 1, 1)) >= AS_THEY_ARE)
     center = np.array([rows - 1, columns - 1]) / 2
     y, x = (np.arange(n) - c for n, c in zip((rows, columns), center))
@@ -65,41 +82,63 @@ def warped(pictures: Array, rng: np.random.Generator) -> Array:
     cos, sin = (f(TURN * draw[0]) / (1 + STRETCH * draw[2]) for f in (np.cos, np.sin))
     row = np.clip(cos * y - sin * x + center[0] + MOVE * draw[3], -1, rows)
     column = np.clip(sin * y + cos * x + center[1] + MOVE * draw[4], -1, columns)
-    padded = np.pad(pictures[..., 0], ((0, 0), (1, 2), (1, 2)))
+    padded = np.pad(pictures[:, 0], ((0, 0), (1, 2), (1, 2)))
     top, left = np.floor(row).astype(int), np.floor(column).astype(int)
     down, right, each = row - top, column - left, np.arange(count)[:, None, None]
     found = sum(
         np.abs(1 - i - down) * np.abs(1 - j - right) * padded[each, top + 1 + i, left + 1 + j]
         for i, j in np.ndindex(2, 2)
     )
-    return np.asarray(found, np.float32)[..., None]
+    return np.asarray(found, np.float32)[:, None]
+
+
+def softmax(scores: Array) -> Array:
+    """The probabilities that scores [picture, class] stand for."""
+    powers: Array = np.exp(scores - scores.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+def scoring(network: onnx.ModelProto) -> onnx.ModelProto:
+    """The network without its last softmax, which belongs to the loss."""
+    made = onnx.ModelProto()
+    made.CopyFrom(network)
+    last = made.graph.node.pop()
+    made.graph.output[0].name = last.input[0]
+    return made
 
 
 def fine_tuned(
-    dense: Chain, kind: str, share: float, data: Path, pictures: Array, labels: train.Labels, epochs: int,
+    dense: onnx.ModelProto, kind: str, share: float, folder: Path, pictures: Array, labels: Labels, epochs: int,
     rng: np.random.Generator,
-) -> Chain:  # fmt: skip
+) -> onnx.ModelProto:  # fmt: skip
     """A network that learns from a dense one, beginning with its weights; a share of its own are zero, or none."""
-    network = copy.deepcopy(dense)
-    batches = len(pictures) // train.BATCH
-    adam = train.Adam(network, steps=epochs * batches)
+    batches, names = len(pictures) // train.BATCH, layers_of(dense)
     growing = max(round(epochs * GROWING), 1)
     renewals = {round(growing * k / RENEWALS): 1 - (1 - k / RENEWALS) ** 3 for k in range(1, RENEWALS + 1)}
-    masks: Masks | None = None
-    for epoch in range(epochs):
-        if share and epoch in renewals:
-            masks = Masks(network, kind, share * renewals[epoch], data)
-            masks.apply()
-        for batch in rng.permutation(len(pictures))[: batches * train.BATCH].reshape(-1, train.BATCH):
-            seen, wanted = warped(pictures[batch], rng), np.eye(10, dtype=np.float32)[labels[batch]]
-            told = train.softmax(dense.forward(seen, training=False) / TEMPERATURE)
-            scores = network.forward(seen, training=True)
-            by_labels, by_dense = train.softmax(scores) - wanted, train.softmax(scores / TEMPERATURE) - told
-            network.backward(((1 - TAUGHT) * by_labels + TAUGHT * TEMPERATURE * by_dense) / np.float32(train.BATCH))
-            adam.step()
-            if masks is not None:
-                masks.apply()
-    return network
+    scores = scoring(dense)
+    teacher = onnxruntime.InferenceSession(scores.SerializeToString(), providers=["CPUExecutionProvider"])
+    onnx.save(lesson(), folder / "lesson.onnx")
+    asked = {"optimizer": train.OPTIMIZER, "batch": train.BATCH, "batch_norm": "batch"}
+    edgec.build(scores, folder / f"out_{share}", loss=str(folder / "lesson.onnx"), **asked)
+    kept: list[tuple[Array, Array]] = []
+    with edgec.load(folder / f"out_{share}") as net:
+        for epoch in range(epochs):
+            if share and epoch in renewals:
+                net.export_onnx(folder / "now.onnx")
+                asked_now = {"prune": kind, "sparsity": share * renewals[epoch], "calibrate": folder / "pictures.npz"}
+                found = edgec.masks(folder / "now.onnx", **asked_now).values()
+                kept = [(net.weights[name], mask) for name, mask in zip(names, found, strict=True)]
+                for weight, mask in kept:
+                    weight *= mask
+            for k, batch in enumerate(rng.permutation(len(pictures))[: batches * train.BATCH].reshape(-1, train.BATCH)):
+                seen, wanted = warped(pictures[batch], rng), np.eye(10, dtype=np.float32)[labels[batch]]
+                told = softmax(teacher.run(None, {"image": seen})[0] / TEMPERATURE)
+                rate = train.cosine(epoch * batches + k, epochs * batches)
+                net.step(seen, np.concatenate([wanted, told], 1), learning_rate=rate)
+                for weight, mask in kept:
+                    weight *= mask
+        net.export_onnx(folder / "learned.onnx")
+    return onnx.load(folder / "learned.onnx")
 
 
 def main() -> None:
@@ -129,38 +168,29 @@ def in_words(before: float, on: float, sparse: float) -> str:
 def trained(given: argparse.Namespace, seed: int) -> tuple[str, tuple[float, float, float]]:
     """The networks of one seed: the share of zeros in words, and how many pictures they read right: the dense one,
     the dense one trained on, the sparse one."""
-    train.EPOCHS = given.dense_epochs
-    pictures, labels = load_digits(return_X_y=True)
-    pictures = (pictures.reshape(-1, 8, 8, 1) / 16).astype(np.float32)
-    seen, unseen, seen_labels, unseen_labels = train_test_split(
-        pictures, labels, test_size=train.TEST_PICTURES, random_state=train.SEED, stratify=labels
-    )
+    seen, unseen, seen_labels, unseen_labels = train.data()
     rng = np.random.default_rng(seed)
-    with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "calibration.npz"
-        np.savez(data, image=seen[:256].transpose(0, 3, 1, 2))
-        dense = train.digits_network(rng, given.width)
-        train.train(dense, seen, seen_labels, rng)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.savez(folder / "pictures.npz", image=seen[:256])
+        begun = train.digits_network(rng, given.width)
+        dense = train.trained(begun, seen, seen_labels, rng, given.dense_epochs)
         same = copy.deepcopy(rng)
-        sparse = fine_tuned(dense, given.prune, given.sparsity, data, seen, seen_labels, given.epochs, rng)
-        on = fine_tuned(dense, given.prune, 0.0, data, seen, seen_labels, given.epochs, same)
-        images, out = unseen.transpose(0, 3, 1, 2), given.out or Path(folder)
-        before, after, rest = (
-            right(n, out / f"digits_{seed}.onnx", images, unseen_labels) for n in (dense, on, sparse)
-        )
-    return zeros(dense, sparse), (before, after, rest)
+        sparse = fine_tuned(dense, given.prune, given.sparsity, folder, seen, seen_labels, given.epochs, rng)
+        on = fine_tuned(dense, given.prune, 0.0, folder, seen, seen_labels, given.epochs, same)
+        if given.out is not None:
+            given.out.mkdir(parents=True, exist_ok=True)
+            onnx.save(train.of_one(sparse), given.out / f"digits_{seed}.onnx")
+        found = [train.accuracy(train.of_one(n), unseen, unseen_labels) for n in (dense, on, sparse)]
+    return zeros(dense, sparse), (found[0], found[1], found[2])
 
 
-def right(network: Chain, path: Path, images: Array, labels: train.Labels) -> float:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(train.to_onnx(network), path)
-    return train.accuracy(path, images, labels)
-
-
-def zeros(dense: Chain, sparse: Chain) -> str:
+def zeros(dense: onnx.ModelProto, sparse: onnx.ModelProto) -> str:
     """The share of zeros among the weights that can be pruned, and how many are left."""
+    names = set(layers_of(dense))
     total, left = (
-        sum(int(np.count_nonzero(layer.weights["w"])) for layer, _ in weights_of(n)) for n in (dense, sparse)
+        sum(int(np.count_nonzero(numpy_helper.to_array(t))) for t in n.graph.initializer if t.name in names)
+        for n in (dense, sparse)
     )
     return f"{1 - left / total:.1%} zeros, {left} of {total} weights"
 

@@ -58,6 +58,7 @@ class Trainer:
             self.said = {
                 key: str(facts[key]) for key in ("loss", "update", "optimizer", "dropout", "precision", "loss_scale")
             }
+            self.statistics = frozenset(map(str, facts.get("statistics", ())))
             self.accumulate = int(facts["accumulate"])
             self.inputs, self.target = tuple(_port(p) for p in facts["inputs"]), _port(facts["target"])
             pieces = {p["onnx_name"]: Piece(int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}

@@ -110,9 +110,15 @@ def _gemm(a: Attributes, x: Tensor, w: Tensor, c: Tensor | None = None) -> Tenso
     return y if c is None else y + a.get("beta", 1.0) * c
 
 
-def _normalized(a: Attributes, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """Written out: PyTorch's own has no derivative by mean and variance."""
+def _normalized(a: Attributes, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Any:
+    """Written out: PyTorch's own has no derivative by mean and variance. In training by those of the batch, with the
+    running ones beside the result."""
     shape = (1, -1, *(1,) * (x.ndim - 2))
+    if a.get("training_mode", 0):
+        kept, axes = a.get("momentum", 0.9), [d for d in range(x.ndim) if d != 1]
+        own, spread = x.mean(axes), x.var(axes, unbiased=False)
+        y = _normalized({"epsilon": a.get("epsilon", 1e-5)}, x, scale, bias, own, spread)
+        return y, mean * kept + own * (1 - kept), variance * kept + spread * (1 - kept)
     factor = scale / torch.sqrt(variance + a.get("epsilon", 1e-5))
     return (x - mean.reshape(shape)) * factor.reshape(shape) + bias.reshape(shape)
 

@@ -49,6 +49,7 @@ class TorchTraining:
         self.wide = torch.float64 if is_double else torch.float32
         judge: Any = _LOSSES.get(loss_of(trainer.said["loss"])[0])
         self._counter = None
+        self.statistics: dict[str, Any] = {}
         if module is None:
             judged = model_of(trainer)
             if judged.own is not None:
@@ -57,11 +58,14 @@ class TorchTraining:
             self.parameters = {
                 name: torch.tensor(value, dtype=self.wide, requires_grad=True) for name, value in judged.weights.items()
             }
+            self.statistics = {name: torch.tensor(v, dtype=self.wide) for name, v in judged.statistics.items()}
             names, run = [p.onnx_name for p in trainer.inputs], prepared(judged.model.proto, self.wide)
 
             def by_operators(*given: Any) -> Any:
                 number = {} if self._counter is None else {self._counter: torch.tensor(self._steps, dtype=torch.int32)}
-                return run({**dict(zip(names, given)), **number, **self.parameters})[0]
+                found = run({**dict(zip(names, given)), **number, **self.parameters, **self.statistics})
+                self.statistics = {name: new.detach() for name, new in zip(judged.running, found[1:])}
+                return found[0]
 
             answers: Any = by_operators
         else:
@@ -131,7 +135,7 @@ class TorchTraining:
         return found
 
     def weights(self) -> dict[str, np.ndarray]:
-        return {name: p.detach().numpy() for name, p in self.parameters.items()}
+        return {name: p.detach().numpy() for name, p in {**self.parameters, **self.statistics}.items()}
 
 
 def _of_model(own: Model, wide: torch.dtype) -> Any:

@@ -162,7 +162,7 @@ def gradients_of(trainer: Trainer, batch: list[np.ndarray]) -> dict[str, np.ndar
     """The gradients of the first step, as its state shows them."""
     o = optimizer_of(trainer.said["optimizer"])
     trainer.reset()
-    before = {name: w.astype(np.float64) for name, w in trainer.weights.items()}
+    before = {name: w.astype(np.float64) for name, w in trainer.weights.items() if name not in trainer.statistics}
     scale = None
     while scale is None or scale != trainer.loss_scale:  # a step whose scaled gradients overflow changes no weight
         scale = trainer.loss_scale
@@ -197,7 +197,9 @@ class InNumpy:
         graph = import_model(judged.model)
         loss = loss_for(judged.loss, graph.outputs[0][1].type, judged.own)
         trained = tuple(judged.weights)
-        choices = Choices(loss, self.o, trained, judged.axis, trainer.accumulate, judged.counter)
+        choices = Choices(
+            loss, self.o, trained, judged.axis, trainer.accumulate, judged.counter, running=judged.running
+        )
         self.made = training_step(graph, choices)
         self.accumulate = trainer.accumulate
         types: dict[str, Type] = {str(n.attributes["name"]): n.type for n in self.made.graph.inputs}
@@ -206,7 +208,8 @@ class InNumpy:
         self.state: dict[str, np.ndarray] = {
             n: np.zeros(types[n].shape, DTYPES[types[n].dtype]) for n in self.made.states
         }
-        self.state |= judged.weights
+        self.state |= {**judged.weights, **judged.statistics}
+        self.learned = (*judged.weights, *judged.statistics)
         self.start = self.state
 
     def step(self, *arrays: np.ndarray, rate: float | None = None) -> float:
@@ -226,4 +229,4 @@ class InNumpy:
         return {name: _gradient(self.o, self.state, name, before, self.accumulate) for name, before in begun}
 
     def weights(self) -> dict[str, np.ndarray]:
-        return {name: self.state[name] for name in self.trained}
+        return {name: self.state[name] for name in self.learned}

@@ -6,7 +6,7 @@ Where the loss or a gradient is no finite number, or a target no class, the step
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from edgec.differentiate.gradient import cut_paths, gradients
 from edgec.differentiate.joined import Joined, joined, vector
@@ -32,8 +32,9 @@ WEIGHTS = "weights"
 @dataclass(frozen=True)
 class Choices:
     """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, the
-    number of steps whose gradients change weights together, the input that counts the steps, if there is one, and
-    whether the optimizer takes weights as one vector, and whether the loss is scaled for gradients in halves."""
+    number of steps whose gradients change weights together, the input that counts the steps, if there is one, whether
+    the optimizer takes weights as one vector, whether the loss is scaled for gradients in halves, and by the names of
+    other inputs the outputs that renew them."""
 
     loss: Loss
     optimizer: Optimizer
@@ -43,6 +44,7 @@ class Choices:
     counter: str | None = None
     joins: bool = False
     scales: bool = False
+    running: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,14 @@ class Step:
 
 
 def training_step(graph: Graph, choices: Choices) -> Step:
-    """The step of a network whose only output are the answers that the loss judges.
+    """The step of a network whose first output are the answers that the loss judges, and others what renews inputs.
 
     Raises UsageError where the answers do not fit the loss or no trained weight changes them, and ModelError for an
     operator without a derivative.
     """
     loss, o, graph = choices.loss, choices.optimizer, unrolled(graph)
     inputs = {str(n.attributes["name"]): n for n in graph.inputs}
-    ((name, node),) = graph.outputs
+    (name, node), *_ = graph.outputs
     answers = Value(node)
     axis = _axis(answers, choices.axis, loss.has_classes, name)
     names = Names(inputs)
@@ -100,11 +102,14 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     status = broken if cost.valid is None else select(cost.valid, broken, BAD_TARGET)
     if choices.counter is not None:
         made.count(inputs[choices.counter])
-    left_out = {*choices.trained, choices.counter}
+    running = [inputs[old] for old in choices.running]
+    for old, new in choices.running.items():
+        made.renew(Value(inputs[old]), Value(dict(graph.outputs)[new]))
+    left_out = {*choices.trained, *choices.running, choices.counter}
     untrained = [n for n in graph.inputs if str(n.attributes["name"]) not in left_out]
     step = replace(
         graph,
-        inputs=(*untrained, target, rate, *trained, *(n for n in states if n not in trained), *made.begun),
+        inputs=(*untrained, target, rate, *trained, *(n for n in states if n not in trained), *running, *made.begun),
         outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), status.node), *made.outputs),
         metadata={**graph.metadata, **made.described},
     )

@@ -86,6 +86,7 @@ def training_files(
         "arena_bytes": training.step.arena_bytes, "kernels": len(training.step.kernels),
         "classes": training.classes, "learning_rate": training.rate,
         "inputs": [described_port(p) for p in given], "target": described_port(target), "state": state.described,
+        "statistics": list(training.statistics),
     }  # fmt: skip
     sources = [*(path for path in pages if not path.endswith(".h")), *kernels]
     headers = [path for path in pages if path.endswith(".h") and not path.endswith("_kernels.h")]

@@ -275,6 +275,13 @@ class Settings(TypedDict, total=False):
             TRAINING, "model", metavar="PART", takes_number=True,
         ),
     ]  # fmt: skip
+    batch_norm: Annotated[
+        str,
+        Option(
+            "Statistics of batch normalization in training: file (they stay), or batch (those of each batch).",
+            TRAINING, "file", metavar="WHICH",
+        ),
+    ]  # fmt: skip
 
     numeric: Annotated[
         str,

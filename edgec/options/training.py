@@ -12,6 +12,7 @@ from edgec.differentiate.losses import loss_of
 from edgec.differentiate.optimizers import Optimizer, optimizer_of
 from edgec.differentiate.update import Update, update_of
 from edgec.errors import UsageError
+from edgec.frontend.onnx.batch_norm import BATCH, batch_norm_of
 from edgec.frontend.onnx.dropout import Dropping, dropping_of
 from edgec.options.table import OPTIONS
 from edgec.text import printable
@@ -23,7 +24,8 @@ MAX_BATCH = 65536
 @dataclass(frozen=True)
 class Training:
     """A loss (by name, or the path of a model; of ``output``, or the first one), the weights that are trained, the
-    optimizer, samples a step, the steps whose gradients change weights together, and what dropout drops."""
+    optimizer, samples a step, the steps whose gradients change weights together, what dropout drops, and whether batch
+    normalization uses the statistics of each batch."""
 
     loss: str
     output: str | None
@@ -32,25 +34,42 @@ class Training:
     batch: int | None
     accumulate: int
     dropping: Dropping
+    batch_norm: str
 
     @property
     def said(self) -> dict[str, str]:
         """The options as texts."""
         loss = Path(self.loss).name + (f":{self.output}" if self.output is not None else "")
         chosen = {"loss": loss, "update": str(self.update), "optimizer": str(self.optimizer)}
-        return {**chosen, "accumulate": str(self.accumulate), "dropout": str(self.dropping)}
+        return {
+            **chosen,
+            "accumulate": str(self.accumulate),
+            "dropout": str(self.dropping),
+            "batch_norm": self.batch_norm,
+        }
+
+    @property
+    def renews_statistics(self) -> bool:
+        """True where statistics are those of each batch."""
+        return self.batch_norm == BATCH
 
 
 def training_of(given: Mapping[str, Any], device: Device) -> Training | None:
     """The training that options ask for; None without a loss. Raises UsageError for what cannot be trained."""
     update, optimizer, batch = update_of(given["update"]), optimizer_of(given["optimizer"]), batch_of(given["batch"])
-    dropping = dropping_of(given["dropout"])
+    dropping, batch_norm = dropping_of(given["dropout"]), batch_norm_of(given["batch_norm"])
     if given["loss"] is None:
-        keys = ("update", "accumulate", "dropout", *(("optimizer", "batch") if given["retrain"] is None else ()))
+        keys = (
+            "update",
+            "accumulate",
+            "dropout",
+            "batch_norm",
+            *(("optimizer", "batch") if given["retrain"] is None else ()),
+        )
         asked = next((k for k in keys if given[k] != OPTIONS[k].default), None)
         if asked is not None:
             hint = "give --loss cross_entropy, or another loss"
-            raise UsageError("nothing is trained without a loss", hint=hint, where=f"--{asked}")
+            raise UsageError("nothing is trained without a loss", hint=hint, where=f"--{asked.replace('_', '-')}")
         return None
     refused = {"quantize": "float", "prune": None, "retrain": None, "place": None, "dims": None}
     for key, usual in refused.items():
@@ -63,7 +82,8 @@ def training_of(given: Mapping[str, Any], device: Device) -> Training | None:
         wanted = printable(given["precision"])
         raise UsageError(f"a training step takes no --precision {wanted}", hint=hint, where="--loss")
     loss, output = loss_of(given["loss"])
-    return Training(loss, output, update, optimizer, batch, _accumulate_of(given["accumulate"]), dropping)
+    accumulate = _accumulate_of(given["accumulate"])
+    return Training(loss, output, update, optimizer, batch, accumulate, dropping, batch_norm)
 
 
 def _accumulate_of(given: int) -> int:

@@ -15,6 +15,7 @@ from edgec.differentiate.update import Update, trained
 from edgec.emit.language import language_of
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.adapters import with_adapters
+from edgec.frontend.onnx.batch_norm import STATISTIC, statistics_of, with_batch_statistics
 from edgec.frontend.onnx.dropout import with_dropout, without_dropout
 from edgec.frontend.onnx.model import Model, read
 from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_batch, with_inputs, with_values
@@ -51,20 +52,24 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     if asked.update.kind == "lora":
         parsed = with_adapters(parsed, asked.update.rank)
     chosen = trained(weights_of(parsed), asked.update, parsed.where)
+    if asked.renews_statistics and context.options.device.language != "c":
+        hint = "train for a processor, or leave out --batch-norm"
+        raise UsageError("statistics of a batch are not written for GPUs yet", hint=hint, where="--batch-norm")
     step, opened, weights = _step(parsed, chosen, asked, context)
     done = run(opened, context, until="schedule")
     begun = time.perf_counter()
     stepping = _scheduled(step, context)
     _hold_ram(stepping, parsed, asked, context)
     program, taught = sharing(_program(done), stepping)
-    said = {**asked.said, "trained": ", ".join(printable(w.name) for w in weights)}
+    said = {**asked.said, "trained": ", ".join(printable(w.name) for w in weights if w.kind != STATISTIC)}
     precision = context.options.device.precision
     said |= {"precision": precision, "loss_scale": f"{FIRST if _scales(context) else 1:g}"}
     model = with_values(parsed, {}).SerializeToString(deterministic=True)
     values = {w.name: w.value for w in weights}
     own = read(asked.loss).proto.SerializeToString(deterministic=True) if is_own(asked.loss) else None
     places = step.joined.places if step.joined is not None else {}
-    taught_by = Training(taught, values, step.classes, asked.optimizer.lr, said, model, own, places)
+    statistics = tuple(w.name for w in weights if w.kind == STATISTIC)
+    taught_by = Training(taught, values, step.classes, asked.optimizer.lr, said, model, own, places, statistics)
     program = replace(program, training=taught_by)
     spent = time.perf_counter() - begun
     emit = STAGES[-1]
@@ -142,19 +147,23 @@ def _step(
 ) -> tuple[Step, Model, Sequence[Weight]]:
     """The step, the model with the trained weights as inputs, and those weights: without any that change no answer."""
     answers, axis = answers_of(parsed, asked.output, taken_in(asked.loss))
-    judged, counter = with_dropout(with_inputs(parsed, weights, [answers]), asked.dropping)
+    statistics = statistics_of(parsed) if asked.renews_statistics else []
+    judged, counter = with_dropout(with_inputs(parsed, [*weights, *statistics], [answers]), asked.dropping)
+    judged, running = with_batch_statistics(judged) if statistics else (judged, {})
     graph = _imported(judged, context)
     if asked.batch is not None:
-        graph = _batched(judged, graph, {*(w.name for w in weights), counter}, asked.batch, context)
+        graph = _batched(judged, graph, {*(w.name for w in weights), *running, counter}, asked.batch, context)
     loss = loss_for(asked.loss, graph.outputs[0][1].type, read(asked.loss) if is_own(asked.loss) else None)
     trained = tuple(w.name for w in weights)
     joins = context.options.device.language == "cuda"  # a launch costs what a kernel over a small weight does
-    choices = Choices(loss, asked.optimizer, trained, axis, asked.accumulate, counter, joins, _scales(context))
+    scales = _scales(context)
+    choices = Choices(loss, asked.optimizer, trained, axis, asked.accumulate, counter, joins, scales, running)
     step = training_step(graph, choices)
     kept = [w for w in weights if w.name in step.trained]
     if len(kept) < len(weights):
         return _step(parsed, kept, asked, context)
     step = replace(step, graph=replace(step.graph, metadata={**step.graph.metadata, MODEL_SHA256: digest(parsed)}))
+    weights = [*weights, *statistics]
     return step, without_dropout(with_inputs(parsed, weights)), weights
 
 
@@ -190,6 +199,6 @@ def _batched(model: Model, one: Graph, own: Collection[str | None], batch: int, 
     except ModelError as error:
         message = f"the network takes one sample a run: {error.message}"
         raise UsageError(message, hint=hint, where=error.where) from None
-    if any(not n.type.rank or n.type.shape[0] != batch for _, n in found.outputs):
+    if any(not n.type.rank or n.type.shape[0] != batch for _, n in found.outputs[:1]):
         raise UsageError("the answers have no dimension of samples", hint=hint, where="--batch")
     return found

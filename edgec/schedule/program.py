@@ -395,3 +395,4 @@ class Training:
     model: bytes  # the file that trained weights are written back to
     loss: bytes | None = None  # the file of a loss of the user's own
     places: Mapping[str, int] = field(default_factory=dict)  # of weights in the first state, where that is all of them
+    statistics: tuple[str, ...] = ()  # names of what no gradient changes among the trained weights

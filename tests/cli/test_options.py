@@ -33,7 +33,7 @@ GIVEN: dict[str, Any] = {
     "masks": Path("masks.npz"), "retrain": Path("train.npz"), "retrain_steps": 50, "augment": "mirror",
     "retrain_state": Path("state.npz"),
     "loss": "own.onnx", "update": "last:2", "optimizer": "adam:lr=0.1", "batch": 8, "accumulate": 4,
-    "dropout": "0.1,seed=7",
+    "dropout": "0.1,seed=7", "batch_norm": "batch",
     "numeric": "exact", "fuse": "none", "profiles": False, "disable_rules": ["factor"],
     "materialize": ["Conv_3"], "overrides": {"attention MatMul_1": "whole"}, "tiles": {"Conv_3": (8, 3)},
     "limits": {"seconds": 60.5, "nodes": 1000},
@@ -77,6 +77,7 @@ def test_every_option_is_resolved() -> None:
     """An option without a field of its own becomes part of the device, or selects it."""
     assert {*OPTIONS} - {f.name for f in fields(Options)} == {
         "place", "precision", "devices", "loss", "update", "optimizer", "batch", "accumulate", "dropout",
+        "batch_norm",
         "retrain", "retrain_steps", "retrain_state", "augment",
     }  # fmt: skip
     assert {f.name for f in fields(Options)} - {*OPTIONS} == {"gpu", "error", "training", "retraining"}

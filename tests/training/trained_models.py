@@ -63,7 +63,8 @@ class Unopened:
     def __init__(self, folder: Path) -> None:
         facts = read_lock(folder)["training"]
         self.network = SimpleNamespace(folder=folder, name="net")
-        self.said, self.classes = {key: facts[key] for key in ("loss", "optimizer", "dropout")}, facts["classes"]
+        self.said = {key: facts[key] for key in ("loss", "optimizer", "dropout")}
+        self.classes, self.statistics = facts["classes"], frozenset(facts["statistics"])
         self.accumulate = int(facts["accumulate"])
         self.inputs = tuple(_port(p) for p in facts["inputs"])
         self.target = _port(facts["target"])

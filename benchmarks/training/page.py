@@ -1,0 +1,97 @@
+"""The page of training steps beside PyTorch, and the picture of losses beside it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.training.rows import Row
+
+OPTIMIZER = "sgd:lr={rate},momentum=0.9"
+#: The network whose losses are drawn.
+CURVE = "digits"
+
+
+def svg(ours: list[float], theirs: list[float], title: str) -> str:
+    """A picture of two curves on a logarithmic axis."""
+    width, height, left = 640, 300, 56
+    low, high = (math.log10(f([max(v, 1e-6) for v in (*ours, *theirs)])) for f in (min, max))
+
+    def points(values: list[float]) -> str:
+        spread = max(high - low, 1e-9)
+        return " ".join(
+            f"{left + k * (width - left - 16) / max(len(values) - 1, 1):.1f},"
+            f"{24 + (high - math.log10(max(v, 1e-6))) * (height - 64) / spread:.1f}"
+            for k, v in enumerate(values)
+        )
+
+    style = 'font-family="sans-serif" font-size="12"'
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {style}>
+<rect width="{width}" height="{height}" fill="white"/>
+<text x="{left}" y="16">{title}</text>
+<text x="8" y="30">{10**high:.3g}</text><text x="8" y="{height - 38}">{10**low:.3g}</text>
+<text x="{width - 80}" y="{height - 12}">step {len(ours)}</text>
+<path d="M{left} 20V{height - 36}H{width - 16}" fill="none" stroke="black"/>
+<polyline points="{points(theirs)}" fill="none" stroke="#e07b39" stroke-width="5" stroke-opacity="0.5"/>
+<polyline points="{points(ours)}" fill="none" stroke="#1f4e79" stroke-width="1.5"/>
+<text x="{width - 220}" y="40" fill="#1f4e79">edgec (thin)</text>
+<text x="{width - 120}" y="40" fill="#e07b39">PyTorch (wide)</text>
+</svg>
+"""
+
+
+def page(rows: Sequence[Row], command: str) -> str:
+    """The page of results: rows where PyTorch is faster, and networks that are refused, included."""
+    lines = [
+        "# Training steps beside PyTorch", "",
+        f"Written by `{command}`, with PyTorch {torch.__version__} on an {processor()}.",
+        f"Random weights and data, `{OPTIMIZER.format(rate=0.01)}` on all weights (`lr=0.001` for resnet18 and",
+        "vit_tiny); batch normalization uses its statistics. Gradients and losses are compared with the module in",
+        "double precision: the largest difference over the largest gradient of a weight (at most 1e-4 passes), and of",
+        "the losses of so many steps at a tenth of the learning rate over the larger of 1 and the loss (at most 1e-3),",
+        "then those of PyTorch itself in fp32. Times are 10th percentiles in milliseconds of steps in turns, so that",
+        "other work of the machine meets both; the ratio is edgec's time over the least of PyTorch's. Memory is",
+        "weights, moments and what a step takes beside them (PyTorch: what its allocator held at most), in MiB, and",
+        "its part of the least of PyTorch's; then what is resident in a process of its own (PyTorch eager), on one",
+        "thread.", "",
+        *(["![losses](training.svg)", ""] if any(r.curves for r in rows) else []),
+        "| network | batch | gradients | losses | steps | PyTorch fp32 | threads | edgec ms | PyTorch ms | ratio |"
+        " edgec MiB | PyTorch MiB | of it | resident MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row in rows:
+        if row.checked is None:
+            continue
+        apart = f"{row.checked.gradients:.1e} | {row.checked.losses:.1e}{'' if row.is_right else ' (fails)'}"
+        begin = f"| {row.name} | {row.batch} | {apart} | {row.steps} | {row.single:.1e}"
+        if not row.held:
+            lines.append(f"{begin} |" + " |" * 8)
+            continue
+        ours, *theirs = row.held
+        share = f"{ours.bytes / min(p.bytes for p in theirs):.2f}"
+        held = f"{_mib(ours.bytes)} | {' / '.join(_mib(p.bytes) for p in theirs)} | {share}"
+        there = f"{_mib(ours.resident)} / {_mib(theirs[0].resident)}" if ours.resident and theirs[0].resident else ""
+        for threads, ms in sorted(ours.ms.items()):
+            each = " / ".join(f"{p.ms[threads]:.3g} {p.name}" for p in theirs)
+            ratio = ms / min(p.ms[threads] for p in theirs)
+            lines.append(f"{begin} | {threads} | {ms:.3g} | {each} | {ratio:.2f} | {held} | {there} |")
+    refused = [r for r in rows if r.refused]
+    lines += ["", *(f"* {r.name}, batch {r.batch}: not measured: {r.refused}" for r in refused)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def processor() -> str:
+    """The name of this machine's processor."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
+    name = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor"
+    )
+    return f"{name}, {len(os.sched_getaffinity(0))} cores"
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.1f}"
