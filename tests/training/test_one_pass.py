@@ -1,0 +1,99 @@
+"""Softmax, layer normalization, cross-entropy, GELU and dropout: one kernel in each direction, that stores no row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from edgec import pipeline
+from edgec.differentiate import gradients
+from edgec.differentiate.losses import LOSSES
+from edgec.execute.executor import run_program
+from edgec.frontend.onnx.operators.normalization import standardized
+from edgec.frontend.values import Value, emit
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph, Node, placeholder
+from edgec.ir.types import Type
+from edgec.options import resolve
+from edgec.schedule.program import Program
+from tests.chance import RANDOM
+
+ROWS, WIDTH = 64, 128
+ROW_BYTES = 4 * WIDTH
+
+
+def _softmax(x: Value) -> Value:
+    powers = emit("exp", x - x.reduce("max", [1]))
+    return powers / powers.sum([1])
+
+
+def _layer_norm(x: Value) -> Value:
+    return standardized(x, range(1, 2), 1e-5)[0] * 1.5 + 0.5
+
+
+def _gelu(x: Value) -> Value:
+    return x * (emit("erf", x * 0.7071067811865476) + 1.0) * 0.5
+
+
+def _dropout(x: Value) -> Value:
+    kept = emit("random", Value(placeholder("step", Type("i32", ()))), shape=(ROWS, WIDTH), stream=3, seed=7) < 0.75
+    return emit("select", kept, x * (1 / 0.75), 0.0)
+
+
+def _x() -> Node:
+    return placeholder("x", Type("f32", (ROWS, WIDTH)))
+
+
+def _program(graph: Graph) -> Program:
+    program: Program = pipeline.run(graph, pipeline.Context(resolve({})), start="simplify", until="schedule")[
+        "schedule"
+    ]
+    return program
+
+
+def _given(graph: Graph) -> dict[str, np.ndarray]:
+    return {
+        str(n.attributes["name"]): RANDOM.standard_normal(n.type.shape).astype(np.float32)
+        if n.type.dtype == "f32"
+        else RANDOM.integers(0, 100, n.type.shape).astype("i4" if n.type.dtype == "i32" else "i8")
+        for n in graph.inputs
+    }
+
+
+def _inputs(node: Node) -> tuple[Node, ...]:
+    return tuple(n for n in Graph((), (("y", node),)).nodes() if n.op == "input")
+
+
+def _holds(result: Node) -> None:
+    """One kernel, beside which no row is stored, and that computes what the graph means."""
+    graph = Graph(_inputs(result), (("y", result),))
+    program = _program(graph)
+    assert len(program.kernels) == 1
+    assert program.arena_bytes <= ROW_BYTES
+    given = _given(graph)
+    np.testing.assert_allclose(run_program(program, given)["y"], evaluate.run(graph, given)["y"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("made", [_softmax, _layer_norm, _gelu, _dropout])
+def test_one_kernel_a_direction(made: Callable[[Value], Value]) -> None:
+    x = _x()
+    y = made(Value(x)).node
+    seed = placeholder("g", y.type)
+    (slope,) = gradients(y, [x], seed=seed)
+    assert slope is not None and slope is not seed
+    _holds(y)
+    _holds(slope)
+
+
+def test_cross_entropy() -> None:
+    target = placeholder("target", Type("i64", (ROWS,)))
+    cost = LOSSES["cross_entropy"].compute(Value(_x()), Value(target), 1)
+    _holds(cost.loss.node)
+    _holds(cost.slope.node)
+
+
+def test_what_takes_two_kernels_is_counted() -> None:
+    y = _softmax(_softmax(Value(_x())).transpose(1, 0)).node
+    assert len(_program(Graph(_inputs(y), (("y", y),))).kernels) == 2
