@@ -38,7 +38,7 @@ def made(graph: Graph, device: Device) -> tuple[Plan, Program] | None:
 
 
 def check_plan(planned: Plan) -> None:
-    """What is read back is equal; of its graph, all that the text of graphs holds."""
+    """A saved stage that is read back is equal; of its graph, all that the text of graphs holds."""
     written = write_plan(planned)
     again = read_plan(written.text, written.arrays)
     assert text.show(again.graph) == text.show(planned.graph)
@@ -50,7 +50,7 @@ def check_plan(planned: Plan) -> None:
 
 
 def check_program(program: Program, device: Device) -> None:
-    """What is read back is written as the same text, and gives the same files."""
+    """A saved stage that is read back is written as the same text, and gives the same files."""
     written = write_program(program)
     again = read_program(written.text, written.arrays)
     assert write_program(again).text == written.text

@@ -44,7 +44,7 @@ def svg(ours: list[float], theirs: list[float], title: str) -> str:
 """
 
 
-def page(rows: Sequence[Row], command: str) -> str:
+def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
     """The page of results: rows where PyTorch is faster, and networks that are refused, included."""
     lines = [
         "# Training steps beside PyTorch", "",
@@ -81,6 +81,7 @@ def page(rows: Sequence[Row], command: str) -> str:
             lines.append(f"{begin} | {threads} | {ms:.3g} | {each} | {ratio:.2f} | {held} | {there} |")
     refused = [r for r in rows if r.refused]
     lines += ["", *(f"* {r.name}, batch {r.batch}: not measured: {r.refused}" for r in refused)]
+    lines += [f"* Not measured: {', '.join(missing)}."] if missing else []
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -161,7 +161,7 @@ def measured(row: Row | None, name: str, batch: int, given: argparse.Namespace, 
     """The row, and again after each thing that was measured of what is asked for and not there yet."""
     if row is None and given.only in (None, "check"):
         yield (row := checked(name, batch, given.steps, folder))
-    if row is None or not row.is_right:
+    if row is None or row.checked is None:
         return
     for threads in given.threads if given.only in (None, "time") else ():
         if not row.held or threads not in row.held[-1].ms:
@@ -198,8 +198,10 @@ def main() -> None:
     found = [rows.found[name, batch] for name in CASES for batch in given.batches if (name, batch) in rows.found]
     if given.write is not None:
         flags = f"--steps {given.steps}{' --compiled' if given.compiled else ''}"
+        asked = [(name, batch) for name in CASES for batch in given.batches]
+        missing = [f"{name} at batch {batch}" for name, batch in asked if (name, batch) not in rows.found]
         command = f"python -m benchmarks.training.steps {flags} --write docs/results/training.md"
-        given.write.write_text(page(found, command))
+        given.write.write_text(page(found, command, missing))
         drawn = next((r for r in found if r.curves), None)
         if drawn is not None:
             title = f"{drawn.name}, batch {drawn.batch}, {OPTIMIZER.format(rate=CASES[drawn.name].rate / 10)}: loss"

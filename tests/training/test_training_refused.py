@@ -154,7 +154,7 @@ def chain(layers: int = 6) -> Any:
 
 
 def test_ram_has_convolutions_computed_again(tmp_path: Path) -> None:
-    """Where a step does not fit, one that does computes convolutions again, and learns the same."""
+    """A step that does not fit is replaced by one that computes convolutions again, and learns the same."""
     given: dict[str, Any] = {"loss": "mse", "optimizer": "sgd:lr=0.001"}
     network = chain()
     edgec.build(network, tmp_path / "usual", **given)
