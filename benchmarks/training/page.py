@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.spoiled import SCALES, WORTH_MS
 from benchmarks.training.rows import Row
 
 OPTIMIZER = "sgd:lr={rate},momentum=0.9"
@@ -44,6 +45,12 @@ def svg(ours: list[float], theirs: list[float], title: str) -> str:
 """
 
 
+def is_spoiled(row: Row, threads: int) -> bool:
+    """True where PyTorch gains nothing from more threads, though its steps are long: something else ran beside them."""
+    alone, now = (min(p.ms.get(t, math.inf) for p in row.held[1:]) for t in (1, threads))
+    return threads > 1 and WORTH_MS <= alone < math.inf and now > SCALES * alone
+
+
 def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
     """The page of results: rows where PyTorch is faster, and networks that are refused, included."""
     lines = [
@@ -57,7 +64,7 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
         "other work of the machine meets both; the ratio is edgec's time over the least of PyTorch's. Memory is",
         "weights, moments and what a step takes beside them (PyTorch: what its allocator held at most), in MiB, and",
         "its part of the least of PyTorch's; then what is resident in a process of its own (PyTorch eager), on one",
-        "thread.", "",
+        f"thread. Two threads are spoiled where PyTorch's best takes more than {SCALES} of its time on one.", "",
         *(["![losses](training.svg)", ""] if any(r.curves for r in rows) else []),
         "| network | batch | gradients | losses | steps | PyTorch fp32 | threads | edgec ms | PyTorch ms | ratio |"
         " edgec MiB | PyTorch MiB | of it | resident MiB |",
@@ -77,8 +84,8 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
         there = f"{_mib(ours.resident)} / {_mib(theirs[0].resident)}" if ours.resident and theirs[0].resident else ""
         for threads, ms in sorted(ours.ms.items()):
             each = " / ".join(f"{p.ms[threads]:.3g} {p.name}" for p in theirs)
-            ratio = ms / min(p.ms[threads] for p in theirs)
-            lines.append(f"{begin} | {threads} | {ms:.3g} | {each} | {ratio:.2f} | {held} | {there} |")
+            ratio = f"{ms / min(p.ms[threads] for p in theirs):.2f}{' (spoiled)' if is_spoiled(row, threads) else ''}"
+            lines.append(f"{begin} | {threads} | {ms:.3g} | {each} | {ratio} | {held} | {there} |")
     refused = [r for r in rows if r.refused]
     lines += ["", *(f"* {r.name}, batch {r.batch}: not measured: {r.refused}" for r in refused)]
     lines += [f"* Not measured: {', '.join(missing)}."] if missing else []
