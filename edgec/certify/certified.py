@@ -102,8 +102,9 @@ def certify(
     if property is not None:
         cases = vnnlib.read(property, types, {name: n.type for name, n in network.outputs.items()})
         for case in cases:
+            network.until = time.perf_counter() + seconds
             found = network.bounds(case.domain(network.inputs))
-            verdict = decide(network, case, run, seconds, progress, seed, found)
+            verdict = decide(network, case, run, _left(network), progress, seed, found)
             certificates.append(Certificate(verdict, output_bounds(network, found)))
             if verdict.status == "violated":
                 break
@@ -115,14 +116,22 @@ def certify(
         progress("certify", f"input {k + 1} of {len(sets)}", k / len(sets))
         clauses, label = _classes(network, run(arrays), output)
         case = around(arrays, types, distance, norm, limits, clauses)
+        network.until = time.perf_counter() + seconds
         found = network.bounds(case.domain(network.inputs))
         outputs = output_bounds(network, found)
         case = replace(case, goals=before_softmax(network, case, found))
-        verdict = decide(network, case, run, seconds, progress, seed, found) if clauses else _finite(outputs, begun)
+        left = _left(network)
+        verdict = decide(network, case, run, left, progress, seed, found) if clauses else _finite(outputs, begun)
+        network.until = time.perf_counter() + seconds
         reach = _radius(network, case, arrays, distance, norm, limits) if radius and clauses else None
         certificates.append(Certificate(verdict, outputs, label, reach))
     what = f"inputs at most {distance:g} away ({'any element' if norm == 'inf' else 'Euclidean'})"
     return Certified(tuple(certificates), what, runs, kernels, time.perf_counter() - begun)
+
+
+def _left(network: Network) -> float:
+    """Seconds until the network's bounds stay intervals."""
+    return max(0.0, network.until - time.perf_counter())
 
 
 def _checked(inputs: object, eps: str | float | None, norm: str, property: object, seconds: float) -> float:
@@ -189,7 +198,7 @@ def output_bounds(network: Network, found: Bounds) -> tuple[OutputBounds, ...]:
     for name, n in network.outputs.items():
         seen, count = found.seen[n], int(n.type.elements)
         low, high = seen.low.reshape(-1).copy(), seen.high.reshape(-1).copy()
-        if count <= 4096:
+        if count <= 4096 and not network.is_late:
             rows = np.concatenate([np.eye(count), -np.eye(count)]).reshape(1, 2 * count, *n.type.shape)
             least, _ = network.back({n: rows}, found)
             low, high = np.fmax(low, least[0, :count]), np.fmin(high, -least[0, count:])
@@ -203,7 +212,7 @@ def output_bounds(network: Network, found: Bounds) -> tuple[OutputBounds, ...]:
 def _radius(
     network: Network, case: Case, arrays: Mapping[str, Array], eps: float, norm: str, within: tuple[float, float] | None
 ) -> float:
-    """The greatest distance that bounds alone hold for, by bisection; 0 where they hold for none."""
+    """The greatest distance that bounds alone hold for, by bisection while there is time; 0 where there is none."""
     types = {name: n.type for name, n in network.inputs.items()}
     whole = any(t.dtype not in FLOATS for t in types.values())
 
@@ -216,14 +225,14 @@ def _radius(
 
     low, high = 0.0, eps if eps > 0 else 1e-3
     for _ in range(_DOUBLINGS):
-        if not holds(high):
+        if network.is_late or not holds(high):
             break
         low, high = high, 2 * high
     else:
         return low
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if whole and high - low <= 1:
+        if network.is_late or (whole and high - low <= 1):
             break
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low

@@ -7,9 +7,10 @@ are carried along (`Range.error`), as what it computes there may differ from one
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -58,6 +59,8 @@ class Network:
         self.order = graph.nodes()
         self.inputs = {str(n.attributes["name"]): n for n in graph.inputs if n in set(self.order)}
         self.outputs = dict(graph.outputs)
+        #: The time by `time.perf_counter` after which ranges stay intervals, which hold as well.
+        self.until = inf
         #: The operands of softmaxes that outputs end with, by a name that no output has.
         self.before: dict[str, Node] = {}
         for name, n in graph.outputs:
@@ -98,8 +101,12 @@ class Network:
             hint = "docs/guide/certify.md lists the operators that have bounds"
             raise ModelError(f"there are no bounds for {listed(named)}", hint=hint)
 
+    @property
+    def is_late(self) -> bool:
+        return time.perf_counter() > self.until
+
     def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
-        """The ranges of all values; with ``tighten``, those that planes are made of by linear bounds too."""
+        """The ranges of all values; with ``tighten``, those that planes are made of by linear bounds too, in time."""
         found, known = Bounds(domain), known or {}
         wanted = self._wanted() if tighten else set()
         for n in self.order:
@@ -114,7 +121,7 @@ class Network:
             with np.errstate(all="ignore"):
                 own = self.rules[n].range(args)
                 found.exact[n] = own
-                if n in wanted:
+                if n in wanted and not self.is_late:
                     own = self._tightened(n, own, found)
                 if n in known:
                     own = met(own, *known[n])
@@ -160,6 +167,8 @@ class Network:
         low, high = (x.reshape(boxes, -1).copy() for x in (own.low, own.high))
         step = max(1, _ROOM // (16 * boxes * self._width(n)))
         for start in range(0, chosen.size, step):
+            if self.is_late:
+                break
             part = chosen[start : start + step]
             rows = np.zeros((1, 2 * part.size, elements))
             rows[0, np.arange(part.size), part] = 1

@@ -40,7 +40,9 @@ def register(app: typer.Typer) -> None:
         radius: Annotated[
             bool, typer.Option("--radius", help="Find the greatest distance that bounds hold for, too.")
         ] = False,
-        seconds: Annotated[float, typer.Option("--seconds", help="How long to look for a verdict, at most.")] = 60.0,
+        seconds: Annotated[
+            float, typer.Option("--seconds", help="How long to look for the verdict on one input or property, at most.")
+        ] = 60.0,
         seed: Annotated[int, typer.Option("--seed", help="Where random inputs of an attack start.")] = 0,
         out: Annotated[
             Optional[Path], typer.Option("--out", "-o", metavar="FILE", help="Write inputs that violate it (.npz).")

@@ -209,6 +209,26 @@ def test_bounds_are_those_of_the_paper_and_rounding(monkeypatch: pytest.MonkeyPa
     assert 0 < np.abs(near[0] - low[0]).max() < 1e-3
 
 
+def test_values_that_are_late_keep_intervals() -> None:
+    """Bounds of a network when its time is over: none by rows, all of them right, and wider than those in time."""
+    h = g.relu(node("matmul", g.value("x", 1, 6), constant(RANDOM.standard_normal((6, 8)).astype(F))))
+    h = g.relu(node("matmul", h, constant(RANDOM.standard_normal((8, 8)).astype(F))))
+    graph, x = (
+        g.graph(node("matmul", h, constant(RANDOM.standard_normal((8, 4)).astype(F)))),
+        RANDOM.standard_normal((1, 6)),
+    )
+    net = network(graph)
+    domain = box(net, {"x": x.astype(F)}, 0.2)
+    in_time, plain = net.bounds(domain), net.bounds(domain, tighten=False)
+    net.until = 0.0
+    late = net.bounds(domain)
+    assert net.is_late
+    for n in net.rules:
+        assert (late.seen[n].low == plain.seen[n].low).all() and (late.seen[n].high == plain.seen[n].high).all()
+        assert (late.seen[n].low <= in_time.seen[n].low).all() and (late.seen[n].high >= in_time.seen[n].high).all()
+    assert any((late.seen[n].high > in_time.seen[n].high).any() for n in net.rules)
+
+
 def test_distances_that_are_none() -> None:
     assert read_number("2/255", "--eps") == 2 / 255
     for wrong in ("-1", "nan", "inf", "x", "1/0", "1/-2", ""):
