@@ -146,7 +146,7 @@ def digest(model: Parsed) -> str:
     for name in sorted(locations(model.proto)):
         found.update(b"\0" + name.encode("utf-8", "surrogatepass") + b"\0")
         with suppress(ModelError, OSError), folder.file(name, name).open("rb") as file:
-            while block := file.read(1 << 22):
+            while block := file.read(1 << 20):
                 found.update(block)
     return found.hexdigest()
 

@@ -18,9 +18,9 @@ MODULES = sorted(
 )
 #: Packages that only some benchmarks need, each installed by hand or in an environment of its own.
 OPTIONAL = {
-    "ai_edge_litert", "ai_edge_quantizer", "cv2", "egglog", "egg_smol", "litert_torch", "nnsmith", "onnxsim",
-    "onnxslim", "PIL", "openvino", "playwright", "selenium", "sklearn", "sympy", "timm", "torch", "torchvision",
-    "transformers", "z3",
+    "ai_edge_litert", "ai_edge_quantizer", "coverage", "cv2", "egglog", "egg_smol", "litert_torch", "nnsmith",
+    "onnxsim", "onnxslim", "PIL", "openvino", "playwright", "selenium", "sklearn", "sympy", "timm", "torch",
+    "torchvision", "transformers", "z3",
 }  # fmt: skip
 
 

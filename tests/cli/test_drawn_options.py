@@ -67,6 +67,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "optimizer": ("sgd", "adam:lr=0.01", "sgd:lr=-1", "sgd:lr", "luck"),
     "batch": ("1", "4", "0"),
     "accumulate": ("2", "0"),
+    "batch_norm": ("batch", "file", "mean"),
     "dropout": ("model", "0.1,seed=7", "2"),
     "numeric": ("exact", "reassociates", "approximates", "fast", "sloppy"),
     "fuse": ("planner", "fixed", "operators", "none", "glue"),

@@ -35,8 +35,9 @@ from edgec.frontend.language.vocabulary import (
 
 HERE = Path(__file__).parent
 LANGUAGE = ROOT / "codegen_templates" / "language"
-#: No more memory than this, in MiB, and no longer for one case, in seconds.
-MEMORY, PATIENCE = 1024, 20
+#: No more memory than this at a time, in MiB, nor in all (a process counts the peak of the one that started it), and
+#: no longer for one case, in seconds.
+MEMORY, IN_ALL, PATIENCE = 1024, 8192, 20
 FLAGS = ("-std=gnu11", "-g1", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -99,7 +100,8 @@ def run(name: str, folder: Path, seconds: int) -> tuple[int, str]:
     corpus.mkdir(parents=True, exist_ok=True)
     program = folder / "fuzzer"
     subprocess.run(["clang", *FLAGS, "-o", str(program), *READERS[name](folder)], check=True, cwd=folder)
-    limits = [f"-max_total_time={seconds}", f"-rss_limit_mb={MEMORY}", f"-timeout={PATIENCE}", "-max_len=600"]
+    memory = [f"-malloc_limit_mb={MEMORY}", f"-rss_limit_mb={IN_ALL}"]
+    limits = [*memory, f"-max_total_time={seconds}", f"-timeout={PATIENCE}", "-max_len=600"]
     command = [str(program), str(corpus), *limits, f"-artifact_prefix={folder}/found-", "-print_final_stats=1"]
     environment = {**os.environ, "FUZZ_WEIGHTS": str(folder / "net" / "net.weights")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", cwd=folder)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from edgec.device.device import Device
 from edgec.schedule.flat import is_constant
-from edgec.schedule.gpu.contract import GpuContract, pieces
+from edgec.schedule.gpu.contract import GpuContract, is_turned, pieces
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters, block_name, tiles_of
 from edgec.schedule.gpu.tiles import tiles_for
@@ -20,7 +20,9 @@ def proposed(params: GpuKernel, device: Device) -> list[str]:
     """The cheapest variants of the product of a record, by the model of the device."""
     if isinstance(params, GpuContract):
         element, constant = "s8" * params.is_integer, is_constant(params.l)
-        piece = pieces(params.s, params.k, params.columns, device, params.types[0] if params.is_integer else "")
+        turns = not params.is_integer and is_turned(params.s, params.k, params.m)
+        inner, kind = params.m if turns else params.k, params.types[0] if params.is_integer else ""
+        piece = pieces(params.s, inner, params.columns, device, kind)
         found = tiles_for(params.batches, params.rows, params.columns, params.depth, device, element, constant, piece)
         return [tile.name for tile in found[:TILES]]
     if isinstance(params, GpuBlocked):
