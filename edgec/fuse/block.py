@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Block:
     def is_procedure(self) -> bool:
         return isinstance(self.meaning, Procedure)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Node, ...]:
         if self.is_procedure:
             return tuple(dict.fromkeys(self.output.args))

@@ -122,6 +122,7 @@ def _blocks(draft: Draft, operations: list[Node]) -> dict[Node, Block]:
 
 def _absorb_movement(draft: Draft, blocks: dict[Node, Block]) -> None:
     """Merge a block that only moves the result of one other block into it: the movement becomes its store index."""
+    readers = Counter(i for b in blocks.values() for i in b.inputs)
     for output in list(blocks):
         block = blocks[output]
         if len(block.nodes) != 1 or not classify.is_movement(output) or len(block.inputs) != 1:
@@ -129,23 +130,28 @@ def _absorb_movement(draft: Draft, blocks: dict[Node, Block]) -> None:
         source = block.inputs[0]
         if source not in blocks or is_procedure(source.op):
             continue
-        refused = _stays(draft, blocks, source, output)
+        refused = _stays(draft, blocks, source, output, readers[source])
         if refused is not None:
             draft.decisions.apart(source, (output,), refused)
             continue
         stored = draft.block(output, [*blocks[source].nodes, output])
+        readers.subtract((*block.inputs, *blocks[source].inputs))
+        readers.update(stored.inputs)
         del blocks[source]
         blocks[output] = stored
         draft.decisions.fused(source, output, f"{output.op} is the way its result is stored")
 
 
-def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node) -> Refusal | None:
-    """Reason why the movement ``output`` cannot be the store index of the block of ``source``; None if it can."""
+def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node, readers: int) -> Refusal | None:
+    """Reason why the movement ``output`` cannot be the store index of the block of ``source``; None if it can.
+
+    ``readers`` is the number of blocks that read ``source``.
+    """
     if not draft.mode.joins(output, blocks[source].nodes):
         return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
     if source in draft.results | draft.conditions:
         return Refusal("output", "the moved value must itself be stored in memory")
-    if sum(source in b.inputs for b in blocks.values()) > 1:
+    if readers > 1:
         return Refusal("readers", "what is moved has other readers")
     if X.plain(prod(output.type.shape)) != X.plain(prod(source.type.shape)):
         return Refusal("shape", "it is not all elements that are moved, or some of them twice")
