@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from small_models import model, node, tensor_input, weights
 
+from edgec.errors import ModelError
 from edgec.frontend.onnx import ModelWarning, call, import_model, unsupported
 from edgec.ir import evaluate, registry
 from edgec.ir.graph import Graph
@@ -161,6 +162,28 @@ def test_only_the_branch_that_is_taken() -> None:
     graph = import_model(model([choose], inputs), values={"c": False})
     (only,) = graph.operations()
     assert only.op == "abs" and graph.names(only) == ("choose/inside",)
+
+
+def test_of_branches_of_two_ranks_the_one_that_computes_nothing() -> None:
+    """No value has both ranks: the usual course passes a value on, and a run that asks for the other is refused."""
+    choose = node("If", ["c"], ["y"], name="choose", then_branch=branch("Det"), else_branch=branch("Identity"))
+    inputs = [tensor_input("x", [2, 2]), tensor_input("b", [1], TensorProto.BOOL)]
+    network = model([node("Squeeze", ["b"], ["c"]), choose], inputs)
+    with pytest.warns(ModelWarning, match="another rank"):
+        graph = import_model(network)
+    x = np.eye(2, dtype=np.float32)
+    assert run(graph, x=x, b=np.array([False])).shape == (2, 2)
+    ((message, met),) = graph.demands
+    assert "does not fit" in message
+    held = Graph(graph.inputs, (("met", met),))
+    assert [bool(run(held, x=x, b=np.array([asked]))) for asked in (False, True)] == [True, False]
+
+
+def test_branches_of_two_ranks_that_both_compute_are_refused() -> None:
+    choose = node("If", ["c"], ["y"], name="choose", then_branch=branch("Det"), else_branch=branch("Neg"))
+    inputs = [tensor_input("x", [2, 2]), tensor_input("c", [], TensorProto.BOOL)]
+    with pytest.raises(ModelError, match="data decides which"):
+        import_model(model([choose], inputs))
 
 
 def test_loops_are_unrolled() -> None:

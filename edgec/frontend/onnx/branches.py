@@ -18,6 +18,12 @@ def chosen(call: Call, condition: Value, then: Sequence[Item], otherwise: Sequen
     return [_one_of(call, condition, a, b) for a, b in zip(then, otherwise)]
 
 
+def differ_in_rank(then: Sequence[Item], otherwise: Sequence[Item]) -> bool:
+    """Have two branches results of different ranks, of which no value can be either?"""
+    pairs = [(a, b) for a, b in zip(then, otherwise) if isinstance(a, Value) and isinstance(b, Value)]
+    return any(a.rank != b.rank for a, b in pairs)
+
+
 def _one_of(call: Call, condition: Value, then: Item, otherwise: Item) -> Item:
     if isinstance(then, Value) and isinstance(otherwise, Value):
         return _either(call, condition, then, otherwise)

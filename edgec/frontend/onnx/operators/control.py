@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.frontend.onnx.branches import chosen
+from edgec.frontend.onnx.branches import chosen, differ_in_rank
 from edgec.frontend.onnx.call import Call, UnknownValue, onnx
 from edgec.frontend.onnx.sequences import Item, values_of
 from edgec.frontend.symbolic import decided, known_elements
@@ -35,7 +35,11 @@ def if_(call: Call) -> list[Item]:
         except ModelError as error:
             reason = error
     if len(sides) == 2:
-        return chosen(call, call[0], sides[True], sides[False])
+        kept = _passes_on(call) if differ_in_rank(sides[True], sides[False]) else None
+        if kept is None:
+            return chosen(call, call[0], sides[True], sides[False])
+        reason = call.error("its results have another rank than those of the other, which passes its operands on")
+        del sides[not kept]
     if not sides:
         raise reason
     # Exporters put one branch for every shape or rate into a model: for these inputs only one of them makes sense.
@@ -44,6 +48,15 @@ def if_(call: Call) -> list[Item]:
     call.warn(f"the {'else' if truth else 'then'} branch does not fit these inputs ({reason.message})")
     call.demand(call[0] if truth else ~call[0], "the inputs ask for the branch that does not fit their shapes")
     return side
+
+
+def _passes_on(call: Call) -> bool | None:
+    """The truth for which a node If computes nothing but passes values on, where the other branch computes; or None."""
+    computes = {
+        truth: any(n.op_type not in ("Identity", "Constant") for n in call.required(name).node)
+        for name, truth in (("then_branch", True), ("else_branch", False))
+    }
+    return None if computes[True] == computes[False] else computes[False]
 
 
 @onnx("Loop")
