@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.gpu import training_page, zoo_page
-from benchmarks.gpu.turns import Turns
+from benchmarks.gpu.turns import Turns, take
 
 DEVICE, OPTIMIZER = "cuda_sm90", "sgd:lr={rate},momentum=0.9"
 #: The part of the time in which rows are made ready, and steps whose losses are compared.
@@ -141,19 +141,9 @@ class One:
 
 
 def one(job: dict[str, Any]) -> None:
-    """Make a row ready, say so, wait for its turn, time it, and print it."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # exporters and compilers print there
+    """The process of one row."""
     entry = dict(job["entry"])
-    row = One(entry.pop("name"), entry, Path(job["folder"]), job["is_dry"], entry.pop("longest"))
-    try:
-        row.prepare()
-        print("ready", file=answers, flush=True)
-        sys.stdin.readline()
-        row.time()
-    except Exception as problem:
-        row.row["error_message"] = f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"
-    print(json.dumps(row.row), file=answers, flush=True)
+    take(lambda: One(entry.pop("name"), entry, Path(job["folder"]), job["is_dry"], entry.pop("longest")))
 
 
 def main() -> None:

@@ -10,9 +10,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks import environment
 from benchmarks.alone import Row
@@ -21,6 +21,30 @@ from benchmarks.alone import Row
 GRACE = 15
 #: Workers of each process: there are as many processes as cores.
 FEW = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "1"}
+
+
+class Turn(Protocol):
+    """A row that is made ready and then timed; both fill ``row``."""
+
+    row: Row
+
+    def prepare(self) -> None: ...
+    def time(self) -> None: ...
+
+
+def take(make: Callable[[], Turn]) -> None:
+    """The other side of `Turns`, in the process of one row: it gets ready, says so, waits, is timed, and is printed."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # exporters and compilers print there
+    turn = make()
+    try:
+        turn.prepare()
+        print("ready", file=answers, flush=True)
+        sys.stdin.readline()
+        turn.time()
+    except Exception as problem:
+        turn.row["error_message"] = f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"
+    print(json.dumps(turn.row), file=answers, flush=True)
 
 
 class Turns:

@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.gpu import zoo_page
-from benchmarks.gpu.turns import Turns
+from benchmarks.gpu.turns import Turns, take
 from benchmarks.zoo.entries import Entry, load, mixed
 
 DEVICE = "cuda_sm90"
@@ -144,18 +144,8 @@ class One:
 
 
 def one(job: dict[str, Any]) -> None:
-    """Make a network ready, say so, wait for its turn, time it, and print the row."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # exporters and compilers print there
-    network = One(Entry(**job["entry"]), Path(job["folder"]), job["is_dry"], job["until"])
-    try:
-        network.prepare()
-        print("ready", file=answers, flush=True)
-        sys.stdin.readline()
-        network.time()
-    except Exception as problem:
-        network.row["error_message"] = f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"
-    print(json.dumps(network.row), file=answers, flush=True)
+    """The process of one network."""
+    take(lambda: One(Entry(**job["entry"]), Path(job["folder"]), job["is_dry"], job["until"]))
 
 
 def main() -> None:

@@ -149,7 +149,7 @@ def weighed(row: Row, folder: Path) -> Row:
 
 @contextmanager
 def _kept(folder: Path | None, name: str) -> Iterator[Path]:
-    """Where a network is built."""
+    """The folder that a network is built in: kept, or a scratch one."""
     if folder is not None:
         yield folder / name
         return

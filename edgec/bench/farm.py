@@ -122,7 +122,7 @@ def farm(
 
 
 def _told(where: str, found: object) -> Outcome:
-    """What a worker sent, held against what it is asked for."""
+    """The answer of a worker, held against its request."""
     if not isinstance(found, Outcome) or found.place != where or len(found.error or "") > MOST_SAID:
         return Outcome(where, False, 0.0, error="its worker sent something else than an outcome")
     return found

@@ -21,7 +21,7 @@ def moved(count: int) -> Graph:
 
 
 def asked(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often planning lists what a formula reads."""
+    """Number of times that planning lists the reads of a formula."""
     calls: list[Expr] = []
     monkeypatch.setattr(block.X, "loads", lambda e: calls.append(e) or loads(e))
     plan(moved(count))

@@ -232,7 +232,7 @@ def test_a_session_beyond_the_ring(network: Network, tmp_path: Path) -> None:
 
 
 def test_a_saved_text_tells_what_its_rings_hold(network: Network, tmp_path: Path) -> None:
-    """How far the rows of windows reach is checked as the tokens are."""
+    """The reach of the rows of windows is checked as the tokens are."""
     session = Session(network)
     session.prefill([int(t) for t in RANDOM.integers(0, 40, LONG)])
     session.rewind(LONG - MOST)

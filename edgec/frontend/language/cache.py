@@ -169,7 +169,7 @@ class Cache:
 
 
 def _scale(new: Value, features: int) -> Value:
-    """What a byte of each row stands for; features are along one dimension."""
+    """The value that a byte of each row counts in; features are along one dimension."""
     return maximum(emit("abs", new).reduce("max", [features]), LEAST) * (1.0 / BYTE)
 
 

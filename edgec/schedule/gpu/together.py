@@ -99,5 +99,5 @@ def joined(kernels: Sequence[Kernel]) -> Kernel:
 
 
 def scratch_places(kernels: Sequence[Kernel]) -> list[int]:
-    """Where the scratch memory of each kernel begins in that of their launch, and the end of all."""
+    """Offsets of the kernels' scratch memory in that of their launch, and the end of all."""
     return list(accumulate((-(-k.scratch_bytes // ALIGNMENT) * ALIGNMENT for k in kernels), initial=0))
