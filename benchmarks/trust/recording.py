@@ -13,15 +13,13 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-import coverage
 import pytest
 
 from benchmarks import ROOT
+from benchmarks.trust.mutants import SOURCES
 
 #: Tests that a line keeps.
 KEPT = 4
-#: Folders whose lines count.
-SOURCES = ("edgec", "rewrite_rules")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,6 +40,8 @@ class Recorder:
         self.until = time.monotonic() + float(config.getoption("--record-seconds"))
         self.seconds: dict[str, float] = {}
         self.cut = False
+        import coverage  # a package that only this recorder needs
+
         self.coverage = coverage.Coverage(
             data_file=None, include=[str(ROOT / s / "*") for s in SOURCES], config_file=False
         )

@@ -39,6 +39,33 @@ def test_every_module_imports(module: str) -> None:
         pytest.skip(f"{name} is not installed")
 
 
+def test_what_tests_import_needs_no_optional_package() -> None:
+    """A test file that imports a benchmark is collected where only the test extra is installed."""
+    extra = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\ntest = [")[2].partition("\n]")[0]
+    names = {"ai_edge_litert": "ai-edge-litert", "sklearn": "scikit-learn", "z3": "z3-solver"}
+    missing = sorted(p for p in OPTIONAL if f'"{names.get(p, p)}>' not in extra)
+    assert "coverage" in missing and "playwright" not in missing
+    wanted = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if "importorskip" in ast.unparse(node):
+                break  # the rest of the file has what it asks for
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "benchmarks":
+                wanted |= {str(node.module)} | {f"{node.module}.{a.name}" for a in node.names} & set(MODULES)
+    assert len(wanted) > 20
+    code = f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({missing!r}))  # each import of one fails
+for module in {sorted(wanted)!r}:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        print(module, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_are_absolute(module: str) -> None:
     """A bare import of a neighbor would work in its own folder alone, and shadow other people's modules there."""
