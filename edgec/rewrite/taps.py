@@ -18,6 +18,9 @@ from edgec.ir.types import DTYPES, FLOATS, ends
 from edgec.rewrite.affine import value_of
 from edgec.rewrite.facts import is_static
 
+#: Taps that are looked at one by one.
+_FEW = 1 << 12
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -37,8 +40,19 @@ class Axis:
         return range(max(first, 0), max(min(last, self.positions - 1) + 1, max(first, 0)))
 
     def live(self) -> range | None:
-        """The fewest taps at equal distances that are all that ever read an element; None where no tap does."""
-        found = [k for k in range(self.taps) if len(self.reading(k)) and self.extent]
+        """The fewest taps at equal distances that are all that ever read an element; None where no tap does.
+
+        Where strides are longer than the extent and there are more than `_FEW` taps, it is every tap.
+        """
+        if not self.extent or not self.positions:
+            return None
+        if self.stride <= self.extent:  # no element lies between windows: the taps are neighbors
+            first = max(-(((self.positions - 1) * self.stride - self.before) // self.dilation), 0)
+            last = min((self.extent - 1 + self.before) // self.dilation, self.taps - 1)
+            return range(first, last + 1) if first <= last else None
+        if self.taps > _FEW:
+            return range(self.taps)
+        found = [k for k in range(self.taps) if len(self.reading(k))]
         if not found:
             return None
         step = gcd(*(k - found[0] for k in found)) or 1

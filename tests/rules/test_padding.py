@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from edgec.frontend.onnx import import_model
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, Node
 from edgec.rewrite import simplify
+from edgec.rewrite.taps import Axis
 
 KINDS = ("Conv", "grouped", "depthwise", "ConvTranspose", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool")
 
@@ -164,3 +166,18 @@ def test_a_window_over_padding_alone_is_a_constant() -> None:
     assert not windows(simpler)
     given = {"x": RANDOM.standard_normal((1, 3, 4)).astype(np.float32)}
     np.testing.assert_allclose(run(simpler, given)["y"], run(graph, given)["y"], rtol=1e-5)
+
+
+def test_taps_that_read_elements_are_those_found_one_by_one() -> None:
+    for _ in range(3000):
+        extent, before, taps, stride, dilation, positions = (int(n) for n in RANDOM.integers(0, 9, 6))
+        axis = Axis(extent, before - 2, taps, stride + 1, dilation + 1, positions)
+        found = [k for k in range(taps) if extent and len(axis.reading(k))]
+        step = gcd(*(k - found[0] for k in found)) or 1
+        assert axis.live() == (range(found[0], found[-1] + 1, step) if found else None)
+
+
+@pytest.mark.parametrize("extent", [1, 4])
+def test_taps_of_an_absurd_window_are_not_looked_at_one_by_one(extent: int) -> None:
+    live = Axis(extent, 1 << 30, taps=1 << 31, stride=2, dilation=1, positions=1 << 28).live()
+    assert live is not None and (1 << 30) in live
