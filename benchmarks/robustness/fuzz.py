@@ -10,6 +10,7 @@ import argparse
 import json
 import random
 import resource
+import shutil
 import signal
 import tempfile
 import time
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -67,13 +69,29 @@ def _patience() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
+@cache
+def _place() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="edgec-fuzz-")
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """An empty folder; one for all cases of a process, since making one takes longer than most of them."""
+    folder = Path(_place().name)
+    try:
+        yield folder
+    finally:
+        for entry in folder.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+
+
 def tried(target: Target, content: bytes) -> Outcome:
     """The outcome of reading a file."""
-    with tempfile.TemporaryDirectory(prefix="edgec-fuzz-") as folder, warnings.catch_warnings():
+    with _folder() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with _patience():
-                target.read(content, Path(folder))
+                target.read(content, folder)
         except (VerifyError, InvariantError) as mistake:
             return _mistake(target, content, mistake)
         except EdgecError as refusal:

@@ -58,6 +58,7 @@ class Target:
         return self.seeds()
 
 
+@cache
 def _options(**more: Any) -> Options:
     return resolve({"profiles": False, "limits": LIMITS, "device": "generic", **more})
 

@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from edgec.frontend.language.chat_template import ChatTemplate, Message, Rendered, render
 
@@ -78,6 +79,7 @@ def changed(content: str, changes: int) -> str:
     return content.rstrip() if changes & STRIP_END else content
 
 
+@lru_cache(maxsize=16)
 def form_of(template: ChatTemplate) -> ChatForm | str:
     """The form of a template, or the reason why it has none.
 
