@@ -23,6 +23,7 @@ from edgec.ir.types import Type
 
 B, L, W = Dimension("batch", 1, 3).extent, Dimension("length", 1, 37).extent, Dimension("width", 8, 72, 8).extent
 N = Dimension("long", 1, 300).extent
+M = Dimension("n", 1, 1500).extent  # long sums have parts, whatever the name of what they run over
 E, H = Dimension("empty", 0, 5).extent, Dimension("height", 3, 40).extent
 Built = Callable[[], Node]
 
@@ -73,6 +74,9 @@ CASES: dict[str, Built] = {
     "lanes of a product": lambda: ops.node("matmul", weights(11, 13), value("x", 13, L)),
     "sum of a product": lambda: ops.node("matmul", value("x", 5, L), value("y", L, 21)),
     "sum of a product of integers": lambda: ops.node("matmul", widened("x", 3, L), widened("y", L, 21)),
+    "a long sum of a product": lambda: ops.node("matmul", value("x", 5, M), value("y", M, 21)),
+    "a long sum of open loops": lambda: conv(value("x", 1, 90, L, W), 7, 3, 2),
+    "columns an open step apart": lambda: transpose(ops.node("matmul", value("x", L, 24), weights(24, 40)), 1, 0),
     "a product of open matrices": lambda: ops.node("matmul", value("x", B, L, W), value("y", B, W, L)),
     "element by element": lambda: gelu(ops.node("add", value("x", B, L, 7), value("y", L, 1))),
     "lanes that end anywhere": lambda: relu(ops.node("add", value("x", B, L), value("y", 1, L))),

@@ -45,7 +45,7 @@ class InOrderTile(Tile):
         view, fp16 = self.view, self.view.fp16
         assert fp16 is not None
         extent, turn = view.part_loops[0].extent, view.turn
-        if len(view.part_loops) > 1 or extent <= fp16.part:
+        if len(view.part_loops) > 1 or not view.has_part_loop:
             return self.turns
         return self._turns(" + part", f"(end - part) / {turn} * {turn}", f"end == {extent}")
 

@@ -15,6 +15,7 @@ from edgec.ir.expr import Extent
 from edgec.ir.nest import coefficient, extent
 from edgec.schedule.contract.fp16_sums import Fp16Accumulation
 from edgec.schedule.contract.micro_kernel import InOrder, MicroKernel
+from edgec.schedule.contract.parts import Parts
 from edgec.schedule.contract.step import walked_as_one
 from edgec.schedule.program import Buffer, Kernel
 from edgec.schedule.storage import memory_type
@@ -90,22 +91,53 @@ class SumsView(PackingView):
         return self.params.fp16
 
     @property
+    def parts(self) -> Parts:
+        assert self.params.parts is not None
+        return self.params.parts
+
+    @property
     def part_loops(self) -> list[Loop]:
-        """The loops inside a part of a sum that is added up in fp16; the first has as many rounds as a part."""
-        assert self.fp16 is not None
-        return self.sum_loops[self.fp16.split :]
+        """The loops inside a part of a sum; the first has as many rounds as a part."""
+        return self.sum_loops[self.parts.split :]
 
     @property
     def part_end(self) -> str:
         """The end of a part in its loop, whose last part may be shorter."""
-        assert self.fp16 is not None
-        part, extent = self.fp16.part, int(self.part_loops[0].extent)
-        return f"part + {part}" if extent % part == 0 else f"ec_min_int(part + {part}, {extent})"
+        part, extent = self.parts.rounds, self.part_loops[0].extent
+        is_even = isinstance(extent, int) and extent % part == 0
+        return f"part + {part}" if is_even else f"ec_min_int(part + {part}, {extent_text(extent)})"
 
     @property
     def around_parts(self) -> list[Loop]:
-        assert self.fp16 is not None
-        return self.sum_loops[: self.fp16.split]
+        return self.sum_loops[: self.parts.split]
+
+    @property
+    def has_part_loop(self) -> bool:
+        """Is the first loop inside a part cut, so that it needs a loop over parts around it?"""
+        first = self.part_loops[0].extent
+        return not isinstance(first, int) or first > self.parts.rounds
+
+    @property
+    def long(self) -> bool:
+        """Is a sum in fp32 added up in parts?"""
+        return self.params.long is not None
+
+    @property
+    def parts_before(self) -> str:
+        """A number in C that is 0 in the first part of a sum alone."""
+        return " | ".join([*(loop.name for loop in self.around_parts), "part"])
+
+    def start_of(self, loop: Loop) -> str:
+        """The first iteration of a loop of a sum, in C."""
+        return "part" if self.is_cut(loop) else "0"
+
+    def end_of(self, loop: Loop) -> str:
+        """The end of a loop of a sum, in C."""
+        return "end" if self.is_cut(loop) else extent_text(loop.extent)
+
+    def is_cut(self, loop: Loop) -> bool:
+        """Is this the loop of a long sum that is cut into parts?"""
+        return self.long and loop == self.part_loops[0]
 
     @property
     def step_width(self) -> int:

@@ -13,6 +13,7 @@ from edgec.emit.views.epilogue import on_vectors
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.contract.cook_toom import Toom
+from edgec.schedule.contract.parts import parts_of_long
 from edgec.schedule.contract.winograd import Winograd
 from edgec.schedule.program import Buffer, Kernel
 
@@ -68,6 +69,12 @@ class WinogradView(View):
     @property
     def k_extent(self) -> int:
         return self.params.k_extent
+
+    @property
+    def part(self) -> int:
+        """Terms of a sum that are added up on their own; 0 where it is short."""
+        parts = parts_of_long([self.k_extent])
+        return parts.rounds if parts is not None else 0
 
     @property
     def k_stride(self) -> int:

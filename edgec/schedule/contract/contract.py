@@ -32,6 +32,7 @@ from edgec.schedule.contract.fp16_sums import Fp16Accumulation, in_fp16
 from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_inside, with_numbers_in_memory
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.operands import Operands, operands
+from edgec.schedule.contract.parts import Parts, parts_of_long
 from edgec.schedule.contract.step import step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
 from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_weights
@@ -76,10 +77,16 @@ class Contract(BlockSchedule):
     fp16: Fp16Accumulation | None = None  # products are accumulated in fp16, a few at a time; ``vectors`` is even
     panel_dtype: str = "f32"  # of a packed L
     bias: Expr | None = None  # of int8: the constant initial values of accumulators
+    long: Parts | None = None  # a long sum in fp32 is added up in parts
 
     @property
     def micro(self) -> MicroKernel:
         return named(self.micro_kernel)
+
+    @property
+    def parts(self) -> Parts | None:
+        """What of a sum is added up on its own; None where it is added up as a whole."""
+        return self.fp16.parts if self.fp16 is not None else self.long
 
     @property
     def header(self) -> Path | None:
@@ -234,7 +241,7 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
     return Contract(
         o.outer, o.panel_outer, o.m, o.n, k, s, o.l, o.mode, None, epilogue, o.accumulator, store, address, rows,
         vectors, device.vector_lanes, chunk, panel_first, micro.name, dots, o.window, device.unroll, fp16, panel_dtype,
-        bias,
+        bias, parts_of_long([*map(most, k)]) if micro.rounds_sums and micro.order is None else None,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil, prod
+from math import prod
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue, fp16_epilogue
 from edgec.schedule.contract.micro_kernel import Sum
+from edgec.schedule.contract.parts import Parts, even_parts
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.program import Buffer
 from edgec.schedule.storage import memory_type
@@ -40,14 +41,13 @@ LARGEST = 15 / 16
 
 @dataclass(frozen=True)
 class Fp16Accumulation:
-    """Accumulation in fp16: ``part`` iterations of the loop ``split``, and all loops inside it, at a time.
+    """Accumulation in fp16, of one of ``parts`` at a time.
 
     Results are multiplied by ``scale``. A sum that is one part needs no floats before it is complete, and none at all
     where it has an ``end``.
     """
 
-    split: int
-    part: int
+    parts: Parts
     is_whole: bool
     scale: Expr
     powers: np.ndarray = field(compare=False, repr=False)  # [outer, n], what ``scale`` loads
@@ -70,13 +70,14 @@ def in_fp16(of: Sum, outer: tuple[Expr, ...], n: Expr, in_order: bool, weights: 
     """
     k, l = of.k, of.l
     extents = [most(v) for v in k]
-    split, part = _parts(extents)
-    if in_order and split == len(k) - 1 and part < extents[-1]:
-        part = next(p for p in range(TERMS, 0, -TURN) if extents[-1] % p == 0 or extents[-1] % p >= TURN)
+    parts = even_parts(extents, TERMS)
+    if in_order and parts.split == len(k) - 1 and parts.rounds < extents[-1]:
+        turns = range(TERMS, 0, -TURN)
+        parts = Parts(parts.split, next(p for p in turns if extents[-1] % p == 0 or extents[-1] % p >= TURN))
     values = evaluate_over(l, (*outer, *k, n)).astype(np.float64).reshape(-1, prod(extents), most(n))
-    powers = _scales(values, extents, split, part)
-    is_whole = split == 0 and part >= prod(extents[:1])
-    return Fp16Accumulation(split, part, is_whole, _scale(powers, outer, n, weights), powers)
+    powers = _scales(values, extents, parts)
+    is_whole = parts.split == 0 and parts.rounds >= prod(extents[:1])
+    return Fp16Accumulation(parts, is_whole, _scale(powers, outer, n, weights), powers)
 
 
 def taps_in_fp16(
@@ -100,7 +101,7 @@ def taps_in_fp16(
         return None
     sizes = [*map(most, (*outer, *names)), most(n)]
     values = evaluate_over(w, (*outer, *names, n)).astype(np.float64).reshape(-1, prod(map(most, names)), most(n))
-    powers = _scales(values, [values.shape[1]], 0, values.shape[1])
+    powers = _scales(values, [values.shape[1]], Parts(0, values.shape[1]))
     packed = weights.add((values / powers[:, None]).astype(np.float16))
     factor = X.load(packed, (positions.linearize((*outer, *names, n), sizes),), "f32")
     total = X.reduce("add", names, x * factor)
@@ -114,23 +115,13 @@ def _scale(powers: np.ndarray, outer: tuple[Expr, ...], n: Expr, weights: Weight
     return X.load(weights.add(powers.astype(np.float32)), (place,), "f32")
 
 
-def _parts(extents: Sequence[int]) -> tuple[int, int]:
-    """(loop, rounds of it) that have as many terms as may be, of parts that are as even as can be."""
-    for loop in range(len(extents)):
-        inside = prod(extents[loop + 1 :])
-        if inside <= TERMS:
-            count = ceil(extents[loop] / max(1, TERMS // inside))
-            return loop, ceil(extents[loop] / count)
-    return 0, 1
-
-
-def _scales(values: np.ndarray, extents: Sequence[int], split: int, part: int) -> np.ndarray:
+def _scales(values: np.ndarray, extents: Sequence[int], parts: Parts) -> np.ndarray:
     """[outer, n] powers of two for weights [outer, k, n]."""
-    around, columns = values.shape[0], values.shape[-1]
+    around, columns, split = values.shape[0], values.shape[-1], parts.split
     inside = prod(extents[split + 1 :])
     shape = (around, prod(extents[:split]), extents[split] if extents else 1, inside * columns)
     terms = np.abs(values).reshape(shape).reshape(*shape[:3], inside, columns).sum(3)
-    starts = np.arange(0, terms.shape[2], part)
+    starts = np.arange(0, terms.shape[2], parts.rounds)
     together = np.add.reduceat(terms, starts, axis=2).max((1, 2))
     fits = np.isfinite(together) & (together > 0)
     _, powers = np.frexp(np.where(fits, together, 1) / LARGEST)

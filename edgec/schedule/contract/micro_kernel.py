@@ -153,6 +153,11 @@ class MicroKernel:
         return self.factors[0] == "fp16"
 
     @property
+    def rounds_sums(self) -> bool:
+        """Do the additions of a sum in floats round off more than its factors?"""
+        return self.factors[0] == "fp32" and self.size == 1 and self.accumulator == "ec_vf"
+
+    @property
     def sums_on_lanes(self) -> bool:
         """Are accumulators vectors with one result per lane throughout, so that nothing remains to be added up?"""
         return self.finish == "{c}"

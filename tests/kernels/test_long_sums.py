@@ -1,0 +1,99 @@
+"""Long sums of floats are added up in parts, so that what they round off does not grow with their length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compiled import compile_graphs, program_of, target
+from small_graphs import conv, doubled, graph, value
+
+from edgec import ops
+from edgec.emit.views import winograd as winograd_view
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph, Node, constant
+from edgec.schedule.contract import contract
+from edgec.schedule.contract.parts import LONG, TERMS, even_parts, parts_of_long
+from edgec.schedule.contract.winograd import Winograd
+
+#: Rounding of a float, and how many of them a sum of terms of one sign may be off.
+ROUNDING, MOST = 2.0**-24, 8.0
+
+
+def weights(*shape: int) -> Node:
+    """Of one sign, so that what is rounded off adds up."""
+    return constant(np.random.default_rng(prod(shape)).uniform(0.5, 1.5, shape).astype(np.float32))
+
+
+def between(channels: int, height: int, width: int, taps: Node, stride: int) -> Graph:
+    """A convolution whose operand and result have channels last, as other convolutions are beside it."""
+    x = conv(value("x", 1, 3, height, width), weights(channels, 3, 1, 1))
+    return graph(conv(conv(x, taps, stride), weights(5, taps.type.shape[0], 1, 1)))
+
+
+def long_sums() -> Iterator[tuple[str, Graph]]:
+    for m, k, n in ((3, 8192, 20), (1, 9001, 33), (17, 8200, 5)):
+        yield f"constant {m}x{k}x{n}", graph(ops.node("matmul", value("a", m, k), weights(k, n)))
+    yield "both read", graph(ops.node("matmul", value("a", 40, 6000), value("b", 6000, 48)))
+    yield "rows of images", graph(conv(value("x", 1, 900, 6, 9), weights(24, 900, 3, 3), stride=2))
+    yield "channels", between(2500, 6, 9, weights(24, 2500, 3, 3), 2)
+    yield "rows of taps", between(40, 66, 13, weights(24, 40, 60, 5), 2)
+    yield "fewer products", between(2400, 16, 16, weights(64, 2400, 3, 3), 1)
+
+
+CASES = dict(long_sums())
+
+
+def errors(folder: Path) -> dict[str, float]:
+    """Largest error of every case relative to the result, in roundings of a float."""
+    random, found = np.random.default_rng(3), {}
+    for name, compiled in compile_graphs(CASES, folder).items():
+        assert not isinstance(compiled, Exception)
+        given = {
+            str(n.attributes["name"]): random.uniform(0.5, 1.5, n.type.shape).astype(np.float32)
+            for n in CASES[name].inputs
+        }
+        exact = evaluate.run(doubled(CASES[name]), {k: v.astype(np.float64) for k, v in given.items()})
+        got = compiled(given)
+        found[name] = max(float(np.abs(got[k] / v - 1).max()) / ROUNDING for k, v in exact.items())
+    return found
+
+
+def test_long_sums_round_off_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a third of what one chain of additions rounds off, or less; of fewer products, transforms round off more."""
+    found = errors(tmp_path)
+    (once := tmp_path / "in one chain").mkdir()
+    for module in (contract, winograd_view):
+        monkeypatch.setattr(module, "parts_of_long", lambda extents: None)
+    chains = errors(once)
+    for name, error in found.items():
+        least = 1.3 if name == "fewer products" else 3.0
+        assert error <= MOST and error * least < chains[name], (name, error, chains[name])
+
+
+def test_the_cases_have_the_kernels_they_are_about() -> None:
+    device, found = target("host").device, set[str]()
+    for g in CASES.values():
+        for kernel in program_of(g, device).kernels:
+            for schedule in (kernel.schedule, *kernel.schedule.steps):
+                if isinstance(schedule, Winograd) and parts_of_long([schedule.k_extent]):
+                    found.add("winograd")
+                elif isinstance(schedule, contract.Contract) and schedule.long is not None:
+                    found.add(schedule.l_mode)
+    assert found == {"winograd", "direct", "gathered", "packed"}
+
+
+def test_parts_are_even_and_no_longer_than_asked() -> None:
+    for extents in ((8192,), (3, 3, 900), (15, 5, 40), (257,), (2, 1000003), (600, 3, 3), (7, 11, 13, 17)):
+        parts = even_parts(extents, TERMS)
+        inside = prod(extents[parts.split + 1 :])
+        assert parts.rounds * inside <= TERMS or (parts.rounds == 1 and inside > TERMS)
+        assert (
+            (parts.rounds + 1) * inside > TERMS
+            or parts.rounds == extents[parts.split]
+            or parts.rounds * 2 > TERMS // inside
+        )
+    assert parts_of_long([LONG - 1]) is None and parts_of_long([2, LONG]) is not None
