@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import compile_graphs, program_of, target
-from small_graphs import conv, doubled, graph, value
+from small_graphs import conv, doubled, graph, transpose, value
 
 from edgec import ops
 from edgec.emit.views import winograd as winograd_view
@@ -38,6 +38,8 @@ def long_sums() -> Iterator[tuple[str, Graph]]:
     for m, k, n in ((3, 8192, 20), (1, 9001, 33), (17, 8200, 5)):
         yield f"constant {m}x{k}x{n}", graph(ops.node("matmul", value("a", m, k), weights(k, n)))
     yield "both read", graph(ops.node("matmul", value("a", 40, 6000), value("b", 6000, 48)))
+    turned = transpose(value("b", 20, 6000), 1, 0)
+    yield "both read by rows", graph(ops.node("matmul", value("a", 40, 6000), turned))
     yield "rows of images", graph(conv(value("x", 1, 900, 6, 9), weights(24, 900, 3, 3), stride=2))
     yield "channels", between(2500, 6, 9, weights(24, 2500, 3, 3), 2)
     yield "rows of taps", between(40, 66, 13, weights(24, 40, 60, 5), 2)
@@ -63,7 +65,7 @@ def errors(folder: Path) -> dict[str, float]:
 
 
 def test_long_sums_round_off_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a third of what one chain of additions rounds off, or less; of fewer products, transforms round off more."""
+    """A third of what one chain of additions rounds off, or less; of fewer products, transforms round off more."""
     found = errors(tmp_path)
     (once := tmp_path / "in one chain").mkdir()
     for module in (contract, winograd_view):

@@ -8,12 +8,12 @@ import pytest
 from chance import RANDOM
 from compiled import program_of
 from kernel_cases import convolutions, winograds
-from small_graphs import graph, value
+from small_graphs import conv, graph, pad, transpose, value, weights
 
 from edgec import ops
 from edgec.device.load import load_device
 from edgec.fuse import plan
-from edgec.ir.graph import constant
+from edgec.ir.graph import Graph, constant
 from edgec.schedule.build import schedule
 from edgec.schedule.contract import contract, winograd
 from edgec.schedule.options import ScheduleOptions
@@ -38,9 +38,24 @@ def test_a_product(packed: list[str], precision: str) -> None:
     assert [k.template for k in program.kernels if k.template == "contract"] and packed == ["_in_panels"]
 
 
+@pytest.mark.parametrize("device", ["x86_64_avx512", "x86_64_avx2", "pixel_8"])
+def test_an_image_of_few_columns_has_lanes_along_channels(device: str) -> None:
+    """Alone, a convolution gives channels first: rows of 3 would leave most lanes idle, and be packed for every row."""
+    few = graph(conv(pad(value("x", 1, 128, 5, 5), 1, 1), weights(128, 128, 3, 3), stride=2))
+    assert lane_factor(few, device) == "packed"
+    products = graph(ops.node("matmul", value("a", 64, 40), transpose(value("b", 48, 40), 1, 0)))
+    assert lane_factor(products, device) == "gathered"
+
+
+def lane_factor(network: Graph, device: str) -> str:
+    last = program_of(network, load_device(device)).kernels[-1].schedule
+    (found,) = (s for s in (last, *last.steps) if isinstance(s, contract.Contract))
+    return found.l_mode
+
+
 @pytest.mark.parametrize("device", ["x86_64_avx512", "pixel_8", "raspberry_pi_4"])
 def test_a_result_in_rows_of_a_long_sum(device: str) -> None:
-    """Where the image is too large to pack at run time, the weights are packed, and the result is stored in columns."""
+    """The weights are packed, and the result is stored in columns, as the image is too large to pack at run time."""
     network = dict(convolutions())["conv too long to pack"]
     last = program_of(network, load_device(device)).kernels[-1].schedule
     assert "contract" in [s.template for s in (last, *last.steps)]

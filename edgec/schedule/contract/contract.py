@@ -41,6 +41,8 @@ from edgec.schedule.storage import exact_dtype, memory_type, narrow_dtype
 
 #: Rows up to which a product waits for its weights, so that reading them in the 16 bits that hold them exactly pays.
 FEW_ROWS = 8
+#: Cycles that an element takes which is packed at run time, or stored apart from its neighbors on lanes.
+ELEMENT_CYCLES = 2.0
 #: Most bytes of a panel of L that is packed at run time, so that it stays in a near cache.
 PACK_LIMIT_BYTES = 1 << 20
 
@@ -200,14 +202,29 @@ class Contract(BlockSchedule):
 def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     """The schedule of ``flat`` as a contraction, with L not packed yet; None when it is not a contraction.
 
-    Where a panel packed at run time would be too large, lanes run along a factor that is constant or contiguous, and
-    results are stored lane by lane.
+    Where panels would be packed at run time, and are too large for that or cost more, lanes run along a factor that is
+    constant or contiguous, and results are stored lane by lane.
     """
     o = operands(flat)
     found = _contract(o, device, weights) if o is not None else None
-    if found is None and o is not None and o.mode == "gathered":
-        o = operands(flat, can_gather=False)
-        found = _contract(o, device, weights) if o is not None else None
+    if o is None or o.mode != "gathered":
+        return found
+    across = operands(flat, can_gather=False)
+    scattered = _contract(across, device, weights) if across is not None else None
+    if found is None or scattered is None:
+        return found or scattered
+    return min(found, scattered, key=lambda c: _cycles(c, device))
+
+
+def _cycles(c: Contract, device: Device) -> float:
+    """Predicted cycles of a contraction, with panels that are packed at run time, or results stored lane by lane."""
+    around, (least, *_) = prod(map(most, c.outer)), _tile_costs(c, device)
+    found = around * least[0]
+    if c.l_mode == "gathered":
+        panels = prod(map(most, c.panel_outer)) * ceil(most(c.n) / c.width)
+        found += ELEMENT_CYCLES * panels * upper(c.k_extent) * c.width
+    if coefficient(c.address, c.n) != 1:
+        found += ELEMENT_CYCLES * around * most(c.m) * most(c.n)
     return found
 
 
@@ -283,13 +300,17 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
     return abs(step or 0) * DTYPES[memory_type(load)].itemsize
 
 
-def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
-    """All possible (rows, vectors) of a contraction's register tile, by predicted time."""
+def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int, int]]:
+    """What `tile_costs` gives for a contraction, the least first."""
     steps = prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
     row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
-    m, sums = most(c.m), prod(map(most, c.window))
-    if (alone := tiles_of_one_vector(m, device, sums, c.micro)) is not None:
-        return [alone]
     columns = ceil(most(c.n) / c.micro.columns)
-    found = sorted(tile_costs(m, columns, steps, device, row_step, sums, c.micro))
+    return sorted(tile_costs(most(c.m), columns, steps, device, row_step, prod(map(most, c.window)), c.micro))
+
+
+def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
+    """All possible (rows, vectors) of a contraction's register tile, by predicted time."""
+    m, found = most(c.m), _tile_costs(c, device)
+    if (alone := tiles_of_one_vector(m, device, prod(map(most, c.window)), c.micro)) is not None:
+        return [alone]
     return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors * c.micro.columns) for *_, rows, vectors in found))

@@ -77,14 +77,18 @@ def _choose_lanes(
 ) -> tuple[Expr, Expr, Expr] | None:
     """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible.
 
-    What a ``window`` is taken of has no lanes: its sums are rows of a tile.
+    Lanes are a fixed number of elements apart in the result. What a ``window`` is taken of has no lanes: its sums are
+    rows of a tile.
     """
     best: tuple[tuple[int, int, int, int], tuple[Expr, Expr, Expr]] | None = None
     for lane, scalar in ((left, right), (right, left)):
         mine, other = X.free_variables(lane), X.free_variables(scalar)
         for v in () if mine & {*window} else flat.loops:
             if v in mine and v not in other:
-                contiguous = int(coefficient(flat.address, v) == 1)
+                step = coefficient(flat.address, v)
+                if step is None:
+                    continue
+                contiguous = int(step == 1)
                 ready = 2 if is_constant(lane) else int(_lane_mode(lane, v) == "direct")
                 score = (contiguous, ready, int(is_fixed(v)), most(v))
                 if (ready or can_gather) and (best is None or score > best[0]):
