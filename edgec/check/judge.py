@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from edgec.check.float64 import exact_results
 from edgec.check.narrow import Narrow
 from edgec.errors import EdgecError
 from edgec.execute.executor import run_graph
+from edgec.frontend.language.facts import facts_of
+from edgec.frontend.states import states
 from edgec.ir.graph import Graph
 
 Arrays = Mapping[str, np.ndarray]
@@ -32,6 +35,9 @@ FLOOR, NARROW_FLOOR, NARROW = 0.01, 0.25, 1e-3
 SLACK, OTHER_SLACK, NARROW_SLACK = 8.0, 2.0, 4.0
 #: Part of the elements of a quantized output that may be one step off, and multiple of those that rounding moves.
 STEPPED, STEPPED_SLACK = 0.05, 4.0
+#: What a language model remembers may be this many times farther off than its logits: one token with a huge activation
+#: takes all further layers along, and logits of later tokens show what is wrong with it.
+REMEMBERED_SLACK = 2.0
 #: Differences beyond this are no rounding; of a network that rounds to 16 bits, beyond this multiple of the tolerance.
 MOST_ROUNDING, OTHER_ROUNDING = 1e-2, 4.0
 
@@ -90,10 +96,15 @@ class Judge:
         """True for an output that passes."""
         return difference.within(self.tolerance, self.mismatch_tolerance)
 
-    def _worst_group(self, got: np.ndarray, want: np.ndarray) -> tuple[str, float]:
-        """The group that is farthest off relative to its own largest value, as an index expression, and by how much."""
+    def _worst_group(self, got: np.ndarray, want: np.ndarray, part: float = 1.0) -> tuple[str, float]:
+        """The group that is farthest off relative to its own largest value, as an index expression, and by how much.
+
+        Groups that are off by less than ``part`` of what any may be off by do not count.
+        """
         far, large = _magnitudes(got, want)
-        floor = (NARROW_FLOOR if self.tolerance > NARROW else FLOOR) * self.tolerance * float(large.max(initial=0.0))
+        floor = (
+            part * (NARROW_FLOOR if self.tolerance > NARROW else FLOOR) * self.tolerance * float(large.max(initial=0.0))
+        )
         worst = ("", 0.0)
         for axis, extent in enumerate(want.shape):
             if not 2 <= extent <= MOST_GROUPS or want.size // extent < LEAST_VALUES:
@@ -123,6 +134,8 @@ class Judge:
                 OTHER_SLACK,
                 OTHER_ROUNDING * (self.narrow.most if self.narrow is not None else self.tolerance),
             )
+            if d.name in self._remembered:
+                slack, most = REMEMBERED_SLACK * slack, REMEMBERED_SLACK * most
         own = self._own_rounding(inputs).get(d.name)
         # A group that holds nothing but rounding (a component that explains nothing) may be off by all of it.
         if own is None or d.group_rel > max(self.tolerance, slack * own[1]):
@@ -131,15 +144,21 @@ class Judge:
             return d
         return replace(d, excused=f"floats are {max(own):.1e} from double precision in this network")
 
+    @cached_property
+    def _remembered(self) -> frozenset[str]:
+        """Outputs that renew the caches of a language model."""
+        return frozenset(s.output for s in states(self.graph)) if facts_of(self.graph) is not None else frozenset()
+
     def _own_rounding(self, inputs: Arrays, narrow: bool = False) -> dict[str, tuple[float, float]]:
         """Distance of the graph in floats from the graph in double precision, by output: of all, and of a group."""
         known = self._rounding.get(narrow)
         if known is None or known[0] is not inputs:
             graph = self.narrow.rounded(self.graph) if narrow and self.narrow is not None else self.graph
             found = {}
+            part = 1 / OTHER_SLACK if self.tolerance > NARROW else 1.0  # times the slack, these are off by too much
             for name, (value, exact) in in_both_precisions(graph, inputs).items():
                 d = compare(name, value.astype(np.float64), exact)
-                found[name] = (d.max_rel, self._worst_group(value, exact)[1])
+                found[name] = (d.max_rel, self._worst_group(value, exact, part)[1])
             self._rounding[narrow] = known = (inputs, found)
         return known[1]
 

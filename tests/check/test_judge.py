@@ -17,6 +17,8 @@ from edgec.check.judge import Judge, says_nothing
 from edgec.check.narrow import narrow_of
 from edgec.device.load import load_device
 from edgec.execute.executor import run_graph
+from edgec.frontend.language.facts import LanguageModel
+from edgec.frontend.states import describe
 from edgec.ir.graph import Graph, constant, placeholder
 from edgec.ir.types import Type
 from edgec.ops import node
@@ -124,6 +126,22 @@ def test_a_network_in_16_bits_may_differ_as_much_as_it_rounds() -> None:
     assert d.max_rel > judge.tolerance and judge.within(d) and "from double precision" in d.excused
     (far,) = judge.differences({"y": inputs["x"] + FLOATS(0.06)}, {"y": inputs["x"]}, inputs)
     assert not judge.within(far)
+
+
+def test_what_a_language_model_remembers_may_be_twice_as_far_off() -> None:
+    """The same graph, whose output is a cache or not."""
+    x = placeholder("x", Type("f32", (1, 64)))
+    large = constant(np.full((), 40.0, np.float16))
+    h = node("sub", node("add", node("cast", x, to="f16"), large), large)
+    graph = Graph((x,), (("y", node("cast", h, to="f32")),))
+    facts = LanguageModel(8, 1, 8).described()
+    remembers = replace(graph, metadata={**facts, **describe({"x": ("y", np.zeros(1, FLOATS))})})
+    inputs = {"x": np.clip(f32(1, 64), -0.6, 0.6)}
+    for off, passes in ((0.055, True), (0.12, False)):
+        for one, ok in ((graph, False), (replace(graph, metadata=facts), False), (remembers, passes)):
+            judge = Judge(one, tolerance_of(one, "fp32"))
+            (d,) = judge.differences({"y": inputs["x"] + FLOATS(off)}, {"y": inputs["x"]}, inputs)
+            assert judge.within(d) == ok, (off, one.metadata)
 
 
 def test_a_graph_that_means_something_else_is_not_excused() -> None:
