@@ -93,15 +93,20 @@ def clipped(gradients: Sequence[Value], optimizer: Optimizer) -> tuple[list[Valu
     With ``clip`` that count is 1 where the norm is no finite number.
     """
     if not optimizer.clip:
-        return list(gradients), _sum([_broken(g) for g in gradients])
-    total = _sum([_total(g * g) for g in gradients])
-    factor = minimum(optimizer.clip / (emit("sqrt", total) + 1e-6), 1.0)
-    return [g * factor for g in gradients], _broken(total)
+        return list(gradients), total([count_broken(g) for g in gradients])
+    norm = total([_total(g * g) for g in gradients])
+    factor = minimum(optimizer.clip / (emit("sqrt", norm) + 1e-6), 1.0)
+    return [g * factor for g in gradients], count_broken(norm)
 
 
-def _broken(x: Value) -> Value:
+def count_broken(x: Value) -> Value:
     """The number of elements that are infinite or not a number."""
-    return _total(1.0 - (emit("abs", x) < float("inf")).cast(x.dtype))
+    return _total(1.0 - is_finite(x).cast(x.dtype))
+
+
+def is_finite(x: Value) -> Value:
+    """Tells of each element whether it is a finite number."""
+    return emit("abs", x) < float("inf")
 
 
 def _total(x: Value) -> Value:
@@ -115,11 +120,12 @@ def _total(x: Value) -> Value:
     return x.sum(range(x.rank), keep=False)
 
 
-def _sum(values: Sequence[Value]) -> Value:
-    total = values[0]
+def total(values: Sequence[Value]) -> Value:
+    """The sum of values."""
+    found = values[0]
     for value in values[1:]:
-        total = total + value
-    return total
+        found = found + value
+    return found
 
 
 def advanced(optimizer: Optimizer, powers: Mapping[str, Value]) -> dict[str, Value]:

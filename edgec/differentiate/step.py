@@ -1,6 +1,7 @@
 """The training step: one graph of loss, gradients and updates, whose trained weights and moments are states in place.
 
-Where the loss or a gradient is no finite number, or a target no class, the step leaves every state as it was.
+Where the loss is no finite number, or a target no class, the step leaves every state as it was; where a gradient is
+none, all weights, and in steps that keep gradients until all are known all states.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from dataclasses import dataclass, field, replace
 from edgec.differentiate.gradient import cut_paths, gradients
 from edgec.differentiate.joined import Joined, joined, vector
 from edgec.differentiate.losses import Loss
-from edgec.differentiate.optimizers import Optimizer
+from edgec.differentiate.optimizers import Optimizer, is_finite
 from edgec.differentiate.scaling import Scaling
 from edgec.differentiate.unrolled import unrolled
 from edgec.differentiate.updates import Names, updated
 from edgec.errors import UsageError
-from edgec.frontend.values import Value, emit, select
+from edgec.frontend.values import Value, select
 from edgec.ir.graph import Graph, placeholder
 from edgec.ir.types import Type
 from edgec.text import listed, printable
 
 #: Names of the inputs and the outputs that a step has beside those of the network: the second output is the number of
-#: gradients that are no finite numbers, as a float, or `BAD_TARGET` where a target is no class of the network.
+#: gradients, or of moments that took them in, that are no finite numbers, as a float, or `BAD_TARGET` where a target is
+#: no class of the network.
 TARGET, RATE, LOSS, BROKEN = "target", "learning_rate", "loss", "broken_gradients"
 BAD_TARGET = -1.0
 #: The name of all trained weights as one vector.
@@ -33,8 +35,8 @@ WEIGHTS = "weights"
 class Choices:
     """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, the
     number of steps whose gradients change weights together, the input that counts the steps, if there is one, whether
-    the optimizer takes weights as one vector, whether the loss is scaled for gradients in halves, and by the names of
-    other inputs the outputs that renew them."""
+    the optimizer takes weights as one vector, whether the loss is scaled for gradients in halves, whether moments take
+    in gradients at once, and by the names of other inputs the outputs that renew them."""
 
     loss: Loss
     optimizer: Optimizer
@@ -44,6 +46,7 @@ class Choices:
     counter: str | None = None
     joins: bool = False
     scales: bool = False
+    at_once: bool = False
     running: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -86,7 +89,7 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         hint = "; ".join(cuts) if cuts else "choose weights on the way to the output that the loss judges"
         raise UsageError(f"no trained weight changes the output '{printable(name)}'", hint=hint, where="--update")
     kept = [(w, Value(s)) for w, s in zip(choices.trained, found) if s is not None]
-    fine = _is_finite(cost.loss) if cost.valid is None else _is_finite(cost.loss) & cost.valid
+    fine = is_finite(cost.loss) if cost.valid is None else is_finite(cost.loss) & cost.valid
     trained = [inputs[w] for w, _ in kept]
     where = joined(trained) if choices.joins else None
     if where is None:
@@ -96,7 +99,8 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         slopes = [vector(where, dict(kept))]
     if scaling is not None:
         slopes = [slope * (1.0 / scaling.factor) for slope in slopes]
-    made, broken = updated(states, slopes, o, Value(rate), fine, names, accumulate=choices.accumulate)
+    at_once = choices.at_once and scaling is None
+    made, broken = updated(states, slopes, o, Value(rate), fine, names, accumulate=choices.accumulate, at_once=at_once)
     if scaling is not None:
         broken = scaling.renewed(made, broken, fine)
     status = broken if cost.valid is None else select(cost.valid, broken, BAD_TARGET)
@@ -128,7 +132,3 @@ def _axis(answers: Value, axis: int, has_classes: bool, name: str) -> int:
         hint = "choose another loss, or another output, as in cross_entropy:logits"
         raise UsageError(f"{answers.type} has no axis of classes", hint=hint, where=where)
     return axis % answers.rank
-
-
-def _is_finite(x: Value) -> Value:
-    return emit("abs", x) < float("inf")

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgec.differentiate.optimizers import Optimizer, advanced, clipped, moments_after, weight_after
+from edgec.differentiate.optimizers import (
+    Optimizer,
+    advanced,
+    clipped,
+    count_broken,
+    is_finite,
+    moments_after,
+    total,
+    weight_after,
+)
 from edgec.frontend.states import describe
 from edgec.frontend.values import Value, select
 from edgec.ir.graph import Node, placeholder
@@ -90,12 +99,16 @@ def updated(
     names: Names,
     sizes: Sequence[float] | None = None,
     accumulate: int = 1,
+    at_once: bool = False,
 ) -> tuple[Updates, Value]:
     """The weights, which are inputs, a step later, where ``fine`` and all gradients are finite; and how many are not.
 
     ``sizes`` are factors of the learning rate, one a weight. With ``accumulate`` gradients are added up, and weights
-    change by their mean in every step of that number.
+    change by their mean in every step of that number. ``at_once`` lets moments take in a gradient as soon as it is
+    there, where neither sums nor a norm of gradients need it later (see `_at_once`).
     """
+    if at_once and o.moments and accumulate == 1 and not o.clip:
+        return _at_once(weights, slopes, o, rate, fine, names)
     made = Updates(names, fine)
     sums: list[Value] = []
     due = None
@@ -124,4 +137,32 @@ def updated(
         renew(weight, weight_after(o, weight, slope, later, now, own))
     for p, value in now.items():
         renew(powers[p], value)
+    return made, broken
+
+
+def _at_once(
+    weights: Sequence[Node], slopes: Sequence[Value], o: Optimizer, rate: Value, fine: Value, names: Names
+) -> tuple[Updates, Value]:
+    """The weights a step later, and the number of moments that are not finite: no gradient is kept until all are known.
+
+    Moments are written over as gradients come, where ``fine``, and weights at the end, from the moments, where these
+    are finite. Where they are not, weights stay as they were, moments that are finite have taken in their gradient, and
+    the others begin at zero with the next step.
+    """
+    made = Updates(names, fine)
+    powers = {p: made.begin(p, Type("f32", ())) for p in o.powers}
+    every: list[dict[str, Value]] = []
+    for node, slope in zip(weights, slopes):
+        weight, name = Value(node), str(node.attributes["name"])
+        moments = {m: made.begin(f"{name}_{m}", weight.type) for m in o.moments}
+        clean = {m: select(is_finite(old), old, 0.0) for m, old in moments.items()}
+        later = moments_after(o, weight, slope, clean)
+        every.append({m: made.renew(moments[m], new) for m, new in later.items()})
+    broken = total([count_broken(later[o.moments[-1]]) for later in every])
+    made.fine = fine & broken.equals(0.0)
+    now = advanced(o, powers)
+    for node, later in zip(weights, every):
+        made.renew(Value(node), weight_after(o, Value(node), later[o.moments[0]], later, now, rate))
+    for p, value in now.items():
+        made.renew(powers[p], value)
     return made, broken

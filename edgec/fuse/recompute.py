@@ -7,7 +7,7 @@ is read (Chen et al., 2016): with ``CHEAP`` element by element, with ``ALL`` thr
 What is compared for equality is kept: the gradient of a maximum goes to the element that equals it, and a kernel of
 another shape may round the same formula to its neighbor.
 
-Equal nodes are one, so that what is computed again reads the values that are kept through a broadcast to their own
+Equal nodes are one, so that what is computed again reads the values that are kept through broadcasts to their own
 shape: an index in the kernel that reads it, and no work.
 """
 
@@ -17,21 +17,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from edgec import ops
+from edgec.fuse.one_pass import LONGEST, again, within_rows
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Graph, Node, rewrite, topological
 
 _MOVED = ("reshape", "transpose", "broadcast", "cast", "pad", "slice")
-CHEAP = frozenset((*FUNCTIONS, *_MOVED))
+CHEAP = frozenset((*FUNCTIONS, *_MOVED, "random"))
 ALL = CHEAP | {"conv", "pool", "concat", "reduce", "matmul"}
 #: Values smaller than this are kept: they take no memory to speak of.
 LEAST_BYTES = 1024
 #: A value that takes this many times less than another is small beside it.
 SMALL = 8
+#: Broadcasts that stand for another computation of a value: those of rows (`one_pass`) have fewer.
+COPIES = 3
 
 
 @dataclass(frozen=True)
 class Recomputing:
-    """Bounds of computing again: the operators, and the most of them for a value."""
+    """Bounds of computing again: the operators, and the most of them for a value, beside those within its row."""
 
     operators: frozenset[str] = CHEAP
     longest: int = 8
@@ -40,21 +43,24 @@ class Recomputing:
 def recomputed(graph: Graph, results: Iterable[Node], limits: Recomputing) -> Graph:
     """The graph with values on the way to ``results`` computed again where others read them; the same graph where
     nothing is."""
-    forward = {n for n in topological(results) if n.op not in ("input", "const")}
+    results = set(results)
+    way = list(topological(results))
+    forward = {n for n in way if n.op not in ("input", "const")}
+    rows = within_rows(graph.users(), way, results)
     order = graph.nodes()
     read = {a for n in order if n not in forward for a in n.args if a in forward}
     kept, compared = set(read), _compared(order)
     made: dict[Node, Node] = {}
     copies: dict[Node, Node] = {}
-    for value in (n for n in order if n in read - compared and n.type.bytes >= LEAST_BYTES):
-        chain = _chain(value, kept - {value}, forward, limits)
+    for value in (n for n in order if n in read - compared - results and n.type.bytes >= LEAST_BYTES):
+        chain = _chain(value, kept - {value}, forward, rows, limits)
         if chain is None:
             continue
         kept.discard(value)
         for n in chain:
-            args = [copies[a] if a in chain else _again(a) if a in forward else a for a in n.args]
+            args = [copies[a] if a in chain else again(a, COPIES) if a in forward else a for a in n.args]
             if args and not forward.intersection(n.args):
-                args[0] = _again(args[0])
+                args[0] = again(args[0], COPIES)
             copies[n] = ops.node(n.op, *args, **n.attributes)
         made[value] = copies[value]
     if not made:
@@ -80,16 +86,17 @@ def _compared(order: Sequence[Node]) -> set[Node]:
     return found
 
 
-def _again(n: Node) -> Node:
-    return n if n.is_const else ops.node("broadcast", n, shape=n.type.shape)
-
-
-def _chain(value: Node, kept: set[Node], forward: set[Node], limits: Recomputing) -> list[Node] | None:
+def _chain(value: Node, kept: set[Node], forward: set[Node], rows: set[Node], limits: Recomputing) -> list[Node] | None:
     """The nodes that compute a value from what is kept, in order; None where they are too many or of other kinds.
 
-    What is small beside the value (the statistics of a normalization) is kept, too.
+    What is small beside the value is kept, too, but what lies within a kernel of ``rows`` is computed there.
     """
-    small = {n for n in forward if n.type.bytes * SMALL <= value.type.bytes}
+    small = {n for n in forward if n.type.bytes * SMALL <= value.type.bytes} - rows
     found = [n for n in topological([value], known=kept | small) if n in forward]
-    is_allowed = len(found) <= limits.longest and all(n.op in limits.operators for n in found)
+    within = rows.intersection(found)
+    is_allowed = (
+        len(found) - len(within) <= limits.longest
+        and len(within) <= LONGEST
+        and all(n.op in limits.operators or n in within for n in found)
+    )
     return found if is_allowed else None

@@ -22,6 +22,7 @@ from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_b
 from edgec.frontend.source import Parsed, digest
 from edgec.frontend.states import states
 from edgec.fuse.masks import with_packed_masks
+from edgec.fuse.one_pass import in_one_pass
 from edgec.fuse.recompute import ALL, Recomputing, recomputed
 from edgec.ir.graph import MODEL_SHA256, Graph, Node
 from edgec.options.training import Training as Asked
@@ -118,9 +119,11 @@ def _scheduled(step: Step, context: Context) -> Program:
 
 def _trials(graph: Graph, loss: Node, is_alone: bool) -> Iterator[tuple[Graph, bool]]:
     """The graph of a step, and others that keep less for the backward pass, each with whether it is always tried."""
-    yield graph, True
     if is_alone:
+        yield graph, True
         return
+    graph = in_one_pass(graph, [loss])
+    yield graph, True
     packed, words = with_packed_masks(graph, [loss])
     if packed is not graph:
         yield packed, True
@@ -157,7 +160,9 @@ def _step(
     trained = tuple(w.name for w in weights)
     joins = context.options.device.language == "cuda"  # a launch costs what a kernel over a small weight does
     scales = _scales(context)
-    choices = Choices(loss, asked.optimizer, trained, axis, asked.accumulate, counter, joins, scales, running)
+    choices = Choices(
+        loss, asked.optimizer, trained, axis, asked.accumulate, counter, joins, scales, not joins, running
+    )
     step = training_step(graph, choices)
     kept = [w for w in weights if w.name in step.trained]
     if len(kept) < len(weights):

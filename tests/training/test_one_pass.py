@@ -1,4 +1,5 @@
-"""Softmax, layer normalization, cross-entropy, GELU and dropout: one kernel in each direction, that stores no row."""
+"""Softmax, layer normalization, cross-entropy, GELU and dropout: one kernel in each direction, that stores no row,
+planned alone and together."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from edgec.differentiate.losses import LOSSES
 from edgec.execute.executor import run_program
 from edgec.frontend.onnx.operators.normalization import standardized
 from edgec.frontend.values import Value, emit
+from edgec.fuse.one_pass import in_one_pass
+from edgec.fuse.recompute import Recomputing, recomputed
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.types import Type
@@ -92,6 +95,74 @@ def test_cross_entropy() -> None:
     cost = LOSSES["cross_entropy"].compute(Value(_x()), Value(target), 1)
     _holds(cost.loss.node)
     _holds(cost.slope.node)
+
+
+def _apart(graph: Graph) -> Graph:
+    """The graph as a step on processors has it: its backward pass computes again what lies within rows, and masks."""
+    alone = in_one_pass(graph, [graph.outputs[0][1]])
+    return recomputed(alone, [graph.outputs[0][1]], Recomputing())
+
+
+def _hold_together(forward: Node, backward: Node) -> None:
+    """Two kernels for both, which store nothing in between, and compute what the graph means."""
+    outputs = (("y", forward), ("dx", backward))
+    ends = Graph((), outputs)
+    graph = _simplified(Graph(tuple(n for n in ends.nodes() if n.op == "input"), outputs))
+    program = _scheduled(_apart(graph))
+    assert len(program.kernels) == 2
+    assert program.arena_bytes <= ROW_BYTES
+    given = _given(graph)
+    found, wanted = run_program(program, given), evaluate.run(graph, given)
+    for name in ("y", "dx"):
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-4, atol=1e-5)
+
+
+def _simplified(graph: Graph) -> Graph:
+    found: Graph = pipeline.run(graph, pipeline.Context(resolve({})), start="simplify", until="compress").result.graph
+    return found
+
+
+def _scheduled(graph: Graph) -> Program:
+    program: Program = pipeline.run(graph, pipeline.Context(resolve({})), start="fuse", until="schedule")["schedule"]
+    return program
+
+
+@pytest.mark.parametrize("made", [_softmax, _layer_norm, _gelu, _dropout])
+def test_both_directions_together(made: Callable[[Value], Value]) -> None:
+    x = _x()
+    y = made(Value(x)).node
+    (slope,) = gradients(y, [x], seed=placeholder("g", y.type))
+    assert slope is not None
+    _hold_together(y, slope)
+
+
+def test_cross_entropy_together() -> None:
+    target = placeholder("target", Type("i64", (ROWS,)))
+    cost = LOSSES["cross_entropy"].compute(Value(_x()), Value(target), 1)
+    _hold_together(cost.loss.node, cost.slope.node)
+
+
+def test_weights_of_a_normalization_have_a_kernel_of_their_own() -> None:
+    """The gradient of the scale adds up across rows: it is no part of a row's kernel, and does not take that apart."""
+    x, scale = _x(), placeholder("scale", Type("f32", (WIDTH,)))
+    y = (standardized(Value(x), range(1, 2), 1e-5)[0] * Value(scale)).node
+    found = gradients(y, [x, scale], seed=placeholder("g", y.type))
+    outputs = (("y", y), *((name, n) for name, n in zip(("dx", "dscale"), found) if n is not None))
+    graph = _simplified(Graph(tuple(n for n in Graph((), outputs).nodes() if n.op == "input"), outputs))
+    assert len(_scheduled(graph).kernels) == 6
+    program = _scheduled(_apart(graph))
+    assert len(program.kernels) == 4  # y, dx, the rows to be added up, and their sum
+    given = _given(graph)
+    got, wanted = run_program(program, given), evaluate.run(graph, given)
+    for name in wanted:
+        np.testing.assert_allclose(got[name], wanted[name], rtol=1e-4, atol=1e-4)
+
+
+def test_a_graph_without_rows_stays_as_it_is() -> None:
+    x = _x()
+    y = _gelu(Value(x)).node
+    graph = Graph((x,), (("y", y),))
+    assert in_one_pass(graph, [y]) is graph
 
 
 def test_what_takes_two_kernels_is_counted() -> None:

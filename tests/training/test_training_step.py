@@ -69,12 +69,14 @@ def step_of(
     update: str = "all",
     model: onnx.ModelProto | None = None,
     accumulate: int = 1,
+    at_once: bool = False,
 ) -> tuple[Step, Arrays]:
     """A step of a network, by default the linear one, and its states at the start."""
     parsed = read(linear() if model is None else model)
     chosen = trained(weights_of(parsed), update_of(update), "model")
     graph = import_model(with_inputs(parsed, chosen))
-    step = training_step(graph, Choices(LOSSES[loss], optimizer, tuple(w.name for w in chosen), accumulate=accumulate))
+    names = tuple(w.name for w in chosen)
+    step = training_step(graph, Choices(LOSSES[loss], optimizer, names, accumulate=accumulate, at_once=at_once))
     verify(step.graph)
     types = {str(n.attributes["name"]): n.type for n in step.graph.inputs}
     start = {name: np.zeros(types[name].shape, np.float32) for name in step.states}
@@ -116,14 +118,15 @@ class ByHand:
         return float((off**2).mean())
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize(
     "text",
     ["sgd", "sgd:momentum=0.9", "sgd:momentum=0.5,weight_decay=0.1,clip=0.2", "adam", "adam:weight_decay=0.1,beta1=0.8",
      "adamw", "adamw:weight_decay=0.3,beta2=0.9,eps=1e-4,clip=100"],
 )  # fmt: skip
-def test_optimizers(text: str) -> None:
+def test_optimizers(text: str, at_once: bool) -> None:
     o = optimizer_of(text)
-    step, states = step_of("mse", o)
+    step, states = step_of("mse", o, at_once=at_once)
     hand = ByHand(states, o)
     for k in range(6):
         x, y = RANDOM.standard_normal((5, 4)), RANDOM.standard_normal((5, 3))
@@ -136,9 +139,10 @@ def test_optimizers(text: str) -> None:
         np.testing.assert_allclose(states[name], p, rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("broken", ["loss", "target"])
-def test_a_broken_step_changes_nothing(broken: str) -> None:
-    step, states = step_of("cross_entropy", optimizer_of("adam"))
+def test_a_broken_step_changes_nothing(broken: str, at_once: bool) -> None:
+    step, states = step_of("cross_entropy", optimizer_of("adam"), at_once=at_once)
     states = {name: value + np.float32(0.125) for name, value in states.items()}
     x, target = RANDOM.standard_normal((5, 4)).astype(np.float32), RANDOM.integers(0, 3, 5)
     if broken == "loss":
@@ -164,6 +168,27 @@ def test_an_infinite_gradient_changes_nothing(optimizer: str) -> None:
     assert np.isfinite(found["loss"]) and found["broken_gradients"] > 0
     for name, new in step.states.items():
         assert np.array_equal(found[new], states[name]), name
+
+
+@pytest.mark.parametrize("optimizer", ["sgd:momentum=0.5", "adam", "adamw"])
+def test_moments_at_once(optimizer: str) -> None:
+    """An infinite gradient under a finite loss leaves weights as they are; moments that it breaks begin anew."""
+    step, states = step_of("mse", optimizer_of(optimizer), model=rooted(), at_once=True)
+    states = {name: value + np.float32(0.125) for name, value in states.items()}
+    given = {"target": np.zeros((1, 3), np.float32), "learning_rate": np.float32(0.1)}
+    given["target"][0, 1] = 1
+    found = run(step.graph, {**given, **states, "x": np.zeros((1, 4), np.float32)})
+    assert np.isfinite(found["loss"]) and found["broken_gradients"] > 0
+    after = {name: found[new] for name, new in step.states.items()}
+    moments = [name for name in states if name.endswith(("velocity", "first", "second"))]
+    assert all(np.array_equal(after[name], states[name]) for name in set(states) - set(moments))
+    assert not all(np.isfinite(after[name]).all() for name in moments)
+    inputs = {**given, "x": RANDOM.standard_normal((1, 4)).astype(np.float32)}
+    clean = {name: np.where(np.isfinite(a), a, 0) if name in moments else a for name, a in after.items()}
+    found, wanted = run(step.graph, {**inputs, **after}), run(step.graph, {**inputs, **clean})
+    assert found["broken_gradients"] == 0
+    for new in step.states.values():
+        assert np.isfinite(found[new]).all() and np.array_equal(found[new], wanted[new])
 
 
 def test_updates_choose_weights() -> None:
