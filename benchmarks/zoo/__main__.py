@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks.networks.wheels import default_cache
 from benchmarks.zoo import page, rows
+from benchmarks.zoo.entries import SEED
 from benchmarks.zoo.making import Maker, catalog
 
 
@@ -27,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="a Python with torch, timm, torchvision and transformers, in place of an environment of its own",
     )
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names or families; may be repeated")
+    p.add_argument("--seed", type=int, default=SEED, help="another draw of networks from what the packages offer")
     p.add_argument("--part", default="1/1", metavar="K/N", help="every N-th network, beginning with the K-th")
     p.add_argument("--limit", type=int, help="stop after this many networks")
     p.add_argument(
@@ -44,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--note", default="", help="a sentence about the machine, for the page")
     options = p.parse_args(arguments)
     options.cache.mkdir(parents=True, exist_ok=True)
-    entries = catalog(options.cache, options.python)
+    entries = catalog(options.cache, options.python, options.seed)
     k, _, n = options.part.partition("/")
     found = rows.read(options.cache, options.emulated)
     wanted = [
@@ -63,7 +65,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{number + 1}/{len(todo)} {rows.sentence(row)}", flush=True)
     if options.page:
         on_cuda = rows.read(options.cache, emulated=True).values()
-        text = page.text(rows.read(options.cache).values(), len(entries), options.note, on_cuda)
+        names = {e.name for e in entries}
+        known = [row for row in rows.read(options.cache).values() if row["name"] in names]
+        seed = "" if options.seed == SEED else f" --seed {options.seed}"
+        command = f"python -m benchmarks.zoo{seed} --page {options.page.as_posix()}"
+        text = page.text(known, len(entries), options.note, on_cuda, command)
         options.page.write_text(text, encoding="utf-8")
     return 0
 

@@ -1,6 +1,6 @@
 """The catalog of networks that torch makes: drawn from what timm, torchvision and transformers offer.
 
-    python -m benchmarks.zoo.draw CATALOG.jsonl
+    python -m benchmarks.zoo.draw CATALOG.jsonl [--seed N]
 
 Runs where torch is. The same versions of the packages give the same catalog.
 """
@@ -25,18 +25,18 @@ LEGACY, DYNAMO = (11, 12, 13, 14, 15, 16, 17, 18), (18, 19, 20, 21)
 VARIANTS = ("fp16", "ort-basic", "ort-extended", "int8-dynamic", "int8-qdq", "int8-qoperator")
 
 
-def exporters(name: str) -> tuple[str, int]:
+def exporters(name: str, seed: int) -> tuple[str, int]:
     """The exporter and the operator set of a network, by a draw of its own."""
-    chance = random.Random(f"{SEED} {name}")
+    chance = random.Random(f"{seed} {name}")
     return chance.choice([("legacy", chance.choice(LEGACY)), ("dynamo", chance.choice(DYNAMO))])
 
 
-def from_timm() -> list[Entry]:
+def from_timm(seed: int) -> list[Entry]:
     timm = vision.timm()
     found = []
     for family in sorted(timm.list_modules()):
         offered = sorted(timm.list_models(module=family))
-        names = random.Random(f"{SEED} {family}").sample(offered, len(offered))
+        names = random.Random(f"{seed} {family}").sample(offered, len(offered))
         taken = 0
         for name in names[:12]:
             if taken == EACH:
@@ -49,25 +49,25 @@ def from_timm() -> list[Entry]:
             except Exception:  # some cannot be made without memory behind them
                 continue
             if parameters <= (PARAMETERS if taken else FIRST_PARAMETERS) and side <= SIDE:
-                found.append(Entry("timm", name, family, *exporters(name)))
+                found.append(Entry("timm", name, family, *exporters(name, seed)))
                 taken += 1
     return found
 
 
-def from_torchvision() -> list[Entry]:
+def from_torchvision(seed: int) -> list[Entry]:
     found = []
     for name in vision.torchvision_names():
-        found.append(Entry("torchvision", name, vision.torchvision_family(name), *exporters(name)))
+        found.append(Entry("torchvision", name, vision.torchvision_family(name), *exporters(name, seed)))
     return found
 
 
-def from_transformers() -> list[Entry]:
-    return [Entry("transformers", name, family, *exporters(name)) for name, family in hugging.names()]
+def from_transformers(seed: int) -> list[Entry]:
+    return [Entry("transformers", name, family, *exporters(name, seed)) for name, family in hugging.names(seed)]
 
 
-def variants(entries: list[Entry], count: int) -> list[Entry]:
+def variants(entries: list[Entry], count: int, seed: int) -> list[Entry]:
     """Some entries again, each with something done to its file."""
-    chance = random.Random(f"{SEED} variants")
+    chance = random.Random(f"{seed} variants")
     drawn = chance.sample(entries, min(count, len(entries)))
     return [Entry(e.source, e.model, f"{v}", e.exporter, e.opset, v) for e, v in zip(drawn, VARIANTS * count)]
 
@@ -75,9 +75,10 @@ def variants(entries: list[Entry], count: int) -> list[Entry]:
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("catalog", type=Path)
+    p.add_argument("--seed", type=int, default=SEED)
     options = p.parse_args()
-    made = [from_timm(), from_torchvision(), from_transformers()]
-    save([*made[0], *made[1], *made[2], *variants([e for group in made for e in group], 48)], options.catalog)
+    plain = [e for draw in (from_timm, from_torchvision, from_transformers) for e in draw(options.seed)]
+    save([*plain, *variants(plain, 48, options.seed)], options.catalog)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: The seed of every draw.
+#: The seed of the draw that the page is of.
 SEED = 23
 
 

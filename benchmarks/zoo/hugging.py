@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo import vision
-from benchmarks.zoo.entries import SEED
 
 #: Kinds of networks: the name of the auto class, and how many architectures of it are drawn.
 KINDS = {
@@ -44,7 +43,7 @@ def load() -> None:
     import transformers.models.auto.modeling_auto  # noqa: F401
 
 
-def names() -> list[tuple[str, str]]:
+def names(seed: int) -> list[tuple[str, str]]:
     """KIND:ARCHITECTURE and the family of each that is drawn; an architecture comes once."""
     from transformers.models.auto import modeling_auto
 
@@ -52,7 +51,7 @@ def names() -> list[tuple[str, str]]:
     for kind, count in KINDS.items():
         mapping = getattr(modeling_auto, _mapping(kind))
         offered = [n for n in sorted(mapping) if n not in found]
-        for name in random.Random(f"{SEED} {kind}").sample(offered, min(count, len(offered))):
+        for name in random.Random(f"{seed} {kind}").sample(offered, min(count, len(offered))):
             found[name] = kind
     return [(f"{kind}:{name}", f"{kind}") for name, kind in found.items()]
 

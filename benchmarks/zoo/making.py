@@ -14,7 +14,7 @@ from types import TracebackType
 from benchmarks import environment
 from benchmarks.engines import install
 from benchmarks.zoo import packages
-from benchmarks.zoo.entries import Entry, load, mixed
+from benchmarks.zoo.entries import SEED, Entry, load, mixed
 
 
 class NotMade(Exception):
@@ -25,12 +25,12 @@ def python_of(cache: Path, given: str | None) -> str:
     return given or str(install.environment("zoo", cache))
 
 
-def catalog(cache: Path, python: str | None) -> list[Entry]:
-    """All entries, in an order of which every prefix is a fair sample."""
-    path = cache / "catalog.jsonl"
+def catalog(cache: Path, python: str | None, seed: int = SEED) -> list[Entry]:
+    """All entries of a draw, in an order of which every prefix is a fair sample."""
+    path = cache / ("catalog.jsonl" if seed == SEED else f"catalog-{seed}.jsonl")
     if not path.is_file():
         part = path.with_suffix(".part")
-        _run([python_of(cache, python), "-m", "benchmarks.zoo.draw", str(part)], 3600)
+        _run([python_of(cache, python), "-m", "benchmarks.zoo.draw", str(part), "--seed", str(seed)], 3600)
         part.replace(path)
     entries = load(path)
     plain = [e for e in entries if not e.variant]
