@@ -34,7 +34,7 @@
 #define EC_FUSED 1
 #else
 #define EC_VL 4
-#if defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#if defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__riscv_f)
 #define EC_FUSED 1
 #else
 #define EC_FUSED 0

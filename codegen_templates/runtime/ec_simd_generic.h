@@ -12,12 +12,24 @@
 #define EC_NEON 0
 #endif
 
+/* Whether the machine has vectors of RISC-V, and the compiler functions for them. */
+#if defined(__riscv_v) && defined(__has_builtin)
+#if __has_builtin(__builtin_elementwise_rint) && __has_builtin(__builtin_elementwise_fma)
+#define EC_RVV_ 1
+#endif
+#endif
+#if !defined(EC_RVV_)
+#define EC_RVV_ 0
+#endif
+
 /* a * b + c, rounded once where the machine fuses. */
 EC_INLINE ec_vf ec_fma(ec_vf a, ec_vf b, ec_vf c)
 {
 #if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
     /* Operators on vectors are scalar code here, for compilers keep what NEON flushes to zero. */
     return (ec_vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif EC_RVV_
+    return __builtin_elementwise_fma(a, b, c);
 #elif EC_FUSED
 #define EC_LANE_(l) __builtin_fmaf(a[l], b[l], c[l])
     return (ec_vf){EC_LANES_(EC_LANE_)};
@@ -69,6 +81,9 @@ EC_INLINE ec_vf ec_ceil(ec_vf x)
     return t - (ec_vf)((ec_vi)(t < x) & (ec_vi)ec_set1(-1.0f));
 }
 
+#if EC_RVV_
+EC_INLINE ec_vf ec_round(ec_vf x) { return __builtin_elementwise_rint(x); }
+#else
 EC_INLINE ec_vf ec_round(ec_vf x)
 {
     ec_vf t = ec_trunc(x);
@@ -79,6 +94,7 @@ EC_INLINE ec_vf ec_round(ec_vf x)
     ec_vi minus_one = ((ec_vi)x & INT32_MIN) ^ (ec_vi)ec_set1(-1.0f);
     return t - (ec_vf)(away & minus_one);
 }
+#endif
 
 /* A NaN in a fails a != a and is taken; a NaN in b fails the comparison and is taken. */
 EC_INLINE ec_vf ec_min(ec_vf a, ec_vf b)
@@ -170,10 +186,14 @@ EC_INLINE ec_vi ec_whole(ec_vf x)
     return __builtin_convertvector((ec_vf)((ec_vi)x & (ec_vi)(x == x)), ec_vi);
 }
 
+#if EC_RVV_ /* one conversion, where nothing stands between the two */
 EC_INLINE ec_vi ec_nearest(ec_vf x)
 {
-    return ec_whole(ec_round(x));
+    return __builtin_convertvector(ec_round((ec_vf)((ec_vi)x & (ec_vi)(x == x))), ec_vi);
 }
+#else
+EC_INLINE ec_vi ec_nearest(ec_vf x) { return ec_whole(ec_round(x)); }
+#endif
 
 EC_INLINE ec_vi ec_to_int(ec_vf x)
 {

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -23,7 +22,7 @@ from edgec.artifact.tokenizer import Tokenizer
 from edgec.errors import UsageError
 from edgec.frontend.language.chat_template import Message
 from edgec.options.typed import typed
-from edgec.text import printable
+from edgec.text import did_you_mean, one_of, printable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -244,8 +243,8 @@ class LanguageModel:
     ) -> Generation:
         names = [f.name for f in fields(Sampling)]
         for name in sorted(set(sampling) - set(names)):
-            near = get_close_matches(name, [*names, "max_tokens", "stop", "mask", "session", "adapter"], 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"the settings are {', '.join(names)}"
+            known = [*names, "max_tokens", "stop", "mask", "session", "adapter"]
+            hint = did_you_mean(name, known, f"the settings are {', '.join(names)}")
             raise UsageError(f"there is no setting '{name}'", hint=hint)
         if max_tokens is not None and max_tokens < 1:
             raise UsageError(f"max_tokens is {max_tokens}: 1 or more are allowed")
@@ -259,8 +258,8 @@ class LanguageModel:
                 f"the prompt has {len(tokens)} tokens, the context {self.context}", hint="build with a larger --context"
             )
         if adapter and adapter not in self._adapters:
-            known = ", ".join(self._adapters) or "none"
-            raise UsageError(f"there is no adapter '{printable(adapter)}'", hint=f"those that were added: {known}")
+            hint = one_of(adapter, self._adapters) if self._adapters else "none was added: add_adapter(PATH)"
+            raise UsageError(f"there is no adapter '{printable(adapter)}'", hint=hint)
         chosen = self._adapters[adapter] if adapter else self._adapter if session is None else None
         stops = (stop,) if isinstance(stop, str) else tuple(stop)
         return Generation(self, tokens, _Request(Sampling(**sampling), max_tokens, stops, mask, session, chosen))

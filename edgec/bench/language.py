@@ -24,6 +24,7 @@ from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.errors import CheckError, ToolchainError, UsageError
 from edgec.progress import Progress, silent
+from edgec.text import counted, one_of
 
 #: The peers, and what each reads.
 PEERS = {
@@ -152,12 +153,12 @@ def _refuse(folder: Path, lock: Mapping[str, Any], prompt: int, tokens: int, thr
         raise UsageError("nothing to time", hint="give --prompt, --tokens and --rounds of 1 or more")
     if prompt + tokens > context:
         raise UsageError(
-            f"{prompt} and {tokens} tokens do not fit the context of {context}",
+            f"{prompt} and {counted(tokens, 'token')} do not fit the context of {context}",
             hint=f"give fewer, or build it with --context {prompt + tokens}", where=str(folder),
         )  # fmt: skip
     if not 1 <= threads <= lock["threads"]:
         raise UsageError(
-            f"{threads} threads asked for, and it was built for 1 to {lock['threads']}",
+            f"{counted(threads, 'thread')} asked for, and it was built for 1 to {lock['threads']}",
             hint=f"build it with --threads {threads}", where=str(folder),
         )  # fmt: skip
     if not (folder / library_name(lock["name"])).is_file():
@@ -211,7 +212,7 @@ def peers_of(text: str, folder: Path) -> tuple[Peer, ...]:
     for word in filter(None, (w.strip() for w in text.split(","))):
         engine, _, path = word.partition("=")
         if engine not in PEERS:
-            raise UsageError(f"'{engine}' is no known peer", hint=f"it is one of {', '.join(PEERS)}", where="--vs")
+            raise UsageError(f"'{engine}' is no known peer", hint=one_of(engine, PEERS), where="--vs")
         model = Path(path) if path else _source(folder) if "GGUF" in PEERS[engine] else None
         if model is None or not model.exists():
             what = f"{path} is not there" if path else f"no model for {engine}"

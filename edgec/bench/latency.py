@@ -25,6 +25,7 @@ from edgec.execute.samples import random_inputs
 from edgec.frontend import states
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.progress import Progress
+from edgec.text import one_of
 
 #: The peers that `bench` knows.
 PEERS = ("onnxruntime", "litert")
@@ -46,7 +47,7 @@ def bench(
     A compressed network is another one than its peer's: how far they are apart is no mistake.
     """
     if vs is not None and vs not in PEERS:
-        raise UsageError(f"'{vs}' is no known peer", hint=f"it is one of {', '.join(PEERS)}")
+        raise UsageError(f"'{vs}' is no known peer", hint=one_of(vs, PEERS))
     if rounds < 1 or not seconds > 0:
         raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
     if built.compiler is None or not runs_here(built.options.device, built.compiler):

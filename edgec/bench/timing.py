@@ -9,6 +9,8 @@ from statistics import median
 
 import numpy as np
 
+from edgec.text import counted
+
 
 def thread_seconds(call: Callable[[], object]) -> float:
     """Seconds of a call that runs on this thread alone: the lesser of wall time and the thread's CPU time.
@@ -69,7 +71,7 @@ class Benched:
         timed = [("edgec", self.timing), *([(self.peer, self.peer_timing)] if self.peer and self.peer_timing else [])]
         width = max(len(name) for name, _ in timed)
         lines = [
-            f"{name:{width}}  {t.median_ms:.4g} ms ({t.p10_ms:.4g} to {t.p90_ms:.4g}), {t.calls} calls"
+            f"{name:{width}}  {t.median_ms:.4g} ms ({t.p10_ms:.4g} to {t.p90_ms:.4g}), {counted(t.calls, 'call')}"
             for name, t in timed
         ]
         if self.ratio:

@@ -25,7 +25,7 @@ from edgec.errors import UsageError
 from edgec.execute.executor import run_graph
 from edgec.ir.types import FLOATS
 from edgec.progress import Progress
-from edgec.text import printable
+from edgec.text import one_of, printable
 
 #: Doublings of a radius that holds, and halvings of what is left between one that does and one that does not.
 _DOUBLINGS, _HALVINGS = 6, 8
@@ -137,9 +137,7 @@ def _left(network: Network) -> float:
 def _checked(inputs: object, eps: str | float | None, norm: str, property: object, seconds: float) -> float:
     """The distance. Raises UsageError for a question that makes no sense."""
     if norm not in NORMS:
-        raise UsageError(
-            f"there is no norm '{printable(norm)}'", hint=f"it is one of {', '.join(NORMS)}", where="--norm"
-        )
+        raise UsageError(f"there is no norm '{printable(norm)}'", hint=one_of(norm, NORMS), where="--norm")
     if not seconds >= 0:
         raise UsageError(f"{seconds} is no time", hint="give seconds", where="--seconds")
     if property is not None:
@@ -176,7 +174,7 @@ def _classes(
         raise UsageError(f"the network has {len(names)} outputs", hint=f"--output {names[0]}", where="--output")
     name = output if output is not None else names[0]
     if name not in network.outputs:
-        hint = f"it is one of {', '.join(printable(n) for n in names)}"
+        hint = one_of(name, names)
         raise UsageError(f"there is no output '{printable(name)}'", hint=hint, where="--output")
     values = np.asarray(outputs[name], np.float64).reshape(-1)
     if values.size < 2:

@@ -36,6 +36,7 @@ from edgec.frontend.language.facts import facts_of
 from edgec.ir.graph import Graph
 from edgec.pipeline.run import STAGES, Run, Step
 from edgec.progress import Progress
+from edgec.text import counted, on_threads
 
 Arrays = dict[str, np.ndarray]
 #: Relative errors up to this may be rounding that a network amplifies; beyond it, something is wrong.
@@ -83,9 +84,8 @@ class Checked:
 
     def __str__(self) -> str:
         """The verdict, and a line for every output: its largest difference, and what is to be said of it."""
-        threads = " and ".join(map(str, self.threads)) or "no"
         beside = "the compressed graph" if self.compression else self.reference
-        told = f"{self.samples} sample(s) beside {beside}, {threads} thread(s)"
+        told = f"{counted(self.samples, 'sample')} beside {beside}, {on_threads(self.threads)}"
         rows = [f"check {self.verdict}: {told}, tolerance {self.tolerance:.0e}"]
         for o in self.outputs:
             row = f"  {o.name}  max|d| {o.max_abs:.1e}, relative {o.max_rel:.1e}"
@@ -300,7 +300,7 @@ def _executors(built: Built, notes: list[str]) -> tuple[dict[str, Executor], tup
         step = next(s for s in built.stages.steps if s.stage.name == "schedule")
         return {"schedule": step.stage.executor(step.value, built.stages.context)}, ()
     threads = tuple(sorted({1, built.options.threads}))
-    return {f"{t} thread{'s' if t > 1 else ''}": Network(built.folder, t).executor() for t in threads}, threads
+    return {counted(t, "thread"): Network(built.folder, t).executor() for t in threads}, threads
 
 
 def _there(built: Built, on: Remote, sets: list[Arrays]) -> tuple[dict[str, Executor], tuple[int, ...]]:

@@ -16,6 +16,7 @@ from edgec.errors import UsageError
 from edgec.execute.samples import samples
 from edgec.ir.graph import Graph
 from edgec.progress import Progress
+from edgec.text import one_of
 from edgec.untrusted import read_arrays
 
 Array = np.ndarray
@@ -93,12 +94,12 @@ def score(
 ) -> Scored:
     """See `edgec.score`; ``on`` is the network on its device, where it is to run there."""
     if metric not in known:
-        raise UsageError(f"there is no metric '{metric}'", hint=f"it is one of {', '.join(known)}")
+        raise UsageError(f"there is no metric '{metric}'", hint=one_of(metric, known))
     graph = floats.stages.graph
     outputs = [name for name, _ in graph.outputs]
     output = outputs[0] if output is None else output
     if output not in outputs:
-        raise UsageError(f"there is no output '{output}'", hint=f"the outputs are {', '.join(outputs)}")
+        raise UsageError(f"there is no output '{output}'", hint=one_of(output, outputs))
     sets, labels = labelled(graph, folder)
     notes: list[str] = []
     name, reference = reference_for(floats, notes)

@@ -16,7 +16,7 @@ from edgec.cli.command import Answer, command
 from edgec.errors import UsageError
 from edgec.files import replace
 from edgec.report.record import Record, head
-from edgec.text import printable
+from edgec.text import counted, printable
 
 if TYPE_CHECKING:
     from edgec.artifact.language_model import Drawing, Generation, LanguageModel, Usage
@@ -208,8 +208,8 @@ class _Talk:
     def _summary(self, found: Usage) -> str:
         """The line behind the answers: on standard error, so that standard output is the text alone."""
         sys.stderr.write(
-            f"[{found.prompt_tokens} tokens of prompts, {found.reused_tokens} of them known, first token after"
-            f" {found.prefill_seconds:.2f} s; {found.completion_tokens} tokens of answers,"
+            f"[{counted(found.prompt_tokens, 'token')} of prompts, {found.reused_tokens} of them known, "
+            f"first token after {found.prefill_seconds:.2f} s; {counted(found.completion_tokens, 'token')} of answers,"
             f" {found.tokens_per_second:.1f} a second]\n"
         )
         return ""

@@ -7,7 +7,6 @@ a build. What the command line says itself counts more.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 import types
@@ -24,6 +23,7 @@ from edgec.errors import UsageError
 from edgec.options import OPTIONS
 from edgec.options.budgets import BUDGETS
 from edgec.options.renamed import new_flag
+from edgec.text import did_you_mean
 from edgec.untrusted import regular
 
 if sys.version_info >= (3, 11):
@@ -160,8 +160,7 @@ def _budgets(given: Any, where: str) -> list[str]:
 
 def _unknown(key: str, known: Iterable[str], where: str, command: str) -> UsageError:
     names, new = sorted(set(known)), new_flag(key, command)
-    close = difflib.get_close_matches(key.replace("-", "_"), names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(names)}"
+    hint = did_you_mean(key.replace("-", "_"), names, f"the keys are {', '.join(names)}")
     return UsageError(f"there is no option '{key}'", hint=f"it is called {new} now" if new else hint, where=where)
 
 

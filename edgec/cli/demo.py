@@ -22,6 +22,7 @@ from edgec.report import build as build_report
 from edgec.report.record import Record
 from edgec.report.terminal import error_text, pairs, size
 from edgec.resources import data_folder
+from edgec.text import counted
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,11 @@ def draw(found: Record) -> RenderableType:
         f"largest difference {error_text(found['max_abs'])}, {far} of the largest value, beside {found['reference']}"
     )  # fmt: skip
     rows: list[tuple[str, RenderableType]] = [
-        ("network", f"handwritten digits: {found['operators']} operators in {found['kernels']} kernels, {bound}"),
+        (
+            "network",
+            f"handwritten digits: {counted(found['operators'], 'operator')} "
+            f"in {counted(found['kernels'], 'kernel')}, {bound}",
+        ),
         ("built in", f"{found['seconds']['total']:.2f} s by {escape(found['compiler'] or 'no compiler')}"),
         ("accuracy", f"[bold]{found['accuracy']:.1%}[/]: {right} of {found['pictures']} pictures it has never seen"),
         ("error", escape(beside)),

@@ -13,6 +13,7 @@ from edgec.errors import UsageError
 from edgec.options import Settings
 from edgec.report.progress import shown
 from edgec.report.record import Record
+from edgec.text import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -102,7 +103,7 @@ def _draw(found: Record, model: str) -> RenderableType:
         ("optimizer", training["optimizer"]),
         ("trained", f"{training['update']}: {training['trained']}"),
         ("state", f"{size(training['state_bytes'])} of trained weights and moments"),
-        ("step", f"{training['kernels']} kernels, arena of {size(training['arena_bytes'])}"),
+        ("step", f"{counted(training['kernels'], 'kernel')}, arena of {size(training['arena_bytes'])}"),
     ]
     if training["losses"]:
         rows.append(("mean loss", " ".join(f"{loss:.4f}" for loss in training["losses"])))

@@ -6,7 +6,6 @@ them; a device file replaces those that were fitted to it.
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any, get_type_hints
 
 from edgec.errors import DeviceError
 from edgec.resources import data_folder
+from edgec.text import did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -250,8 +250,7 @@ def checked(given: object, where: str) -> dict[str, dict[str, float]]:
 
 def _refuse_unknown(key: str, known: Mapping[str, Any], of: str, where: str) -> None:
     if key not in known:
-        close = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
+        hint = did_you_mean(key, known, f"known are {', '.join(known)}")
         raise DeviceError(f"unknown key '{key}' in [{of}]", hint=hint, where=where)
 
 

@@ -9,7 +9,6 @@ that begin with an underscore are no devices.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from edgec.device.device import Board, Device, Gpu, Measured, Names, Toolchain
 from edgec.device.probe import probe_host
 from edgec.errors import DeviceError
 from edgec.resources import data_folder
+from edgec.text import did_you_mean
 from edgec.untrusted import reason, regular
 
 if sys.version_info >= (3, 11):
@@ -129,8 +129,9 @@ def _names(shelves: Iterable[Path]) -> list[str]:
 
 def _did_you_mean(word: str, known: Sequence[str]) -> str:
     close = sorted((name for name in known if _abbreviates(word, name)), key=lambda name: (name.count("_"), name))[:3]
-    close = close or difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"known are {', '.join(known)}"
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    return did_you_mean(word, known, f"known are {', '.join(known)}")
 
 
 def _abbreviates(word: str, name: str) -> bool:

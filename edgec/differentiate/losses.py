@@ -14,7 +14,7 @@ from math import prod
 from edgec.errors import UsageError
 from edgec.frontend.values import Value, emit, iota, maximum, select
 from edgec.ir.types import Type
-from edgec.text import printable
+from edgec.text import one_of, printable
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def loss_of(text: str) -> tuple[str, str | None]:
     """
     name, _, output = text.partition(":")
     if not (name in LOSSES or is_own(name)) or not re.fullmatch(r"[^:]*(:.+)?", text):
-        hint = f"it is one of {', '.join(LOSSES)}, or an ONNX file; an output may follow, as in mse:logits"
+        hint = one_of(name, LOSSES, ", or an ONNX file; an output may follow, as in mse:logits")
         raise UsageError(f"there is no loss '{printable(text)}'", hint=hint, where="--loss")
     return name, output or None
 

@@ -11,7 +11,7 @@ import numpy as np
 from edgec.differentiate.joined import ROW
 from edgec.errors import UsageError
 from edgec.frontend.values import Value, emit, minimum
-from edgec.text import printable
+from edgec.text import one_of, printable
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,14 @@ def optimizer_of(text: str) -> Optimizer:
     """The optimizer of a text such as sgd:lr=0.01,momentum=0.9. Raises UsageError for one that there is not."""
     name, _, rest = text.partition(":")
     if name not in _DEFAULTS:
-        hint = f"it is one of {', '.join(_DEFAULTS)}, as in sgd:lr=0.01,momentum=0.9"
+        hint = one_of(name, _DEFAULTS, ", as in sgd:lr=0.01,momentum=0.9")
         raise UsageError(f"there is no optimizer '{printable(name)}'", hint=hint, where="--optimizer")
     given: dict[str, Any] = {}
     for word in filter(None, (w.strip() for w in rest.split(","))):
         key, _, number = word.partition("=")
         key = {"wd": "weight_decay"}.get(key, key)
         if key not in _TAKEN[name]:
-            raise UsageError(
-                f"{name} has no '{printable(key)}'", hint=f"it has {', '.join(_TAKEN[name])}", where="--optimizer"
-            )
+            raise UsageError(f"{name} has no '{printable(key)}'", hint=one_of(key, _TAKEN[name]), where="--optimizer")
         given[key] = _number(key, number)
     return replace(_DEFAULTS[name], **given)
 

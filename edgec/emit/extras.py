@@ -5,7 +5,6 @@ Each is a set of files by path (``{name}`` is the prefix) and the templates that
 
 from __future__ import annotations
 
-import difflib
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.device.names import ABI, MIN_SDK
 from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
 from edgec.errors import UsageError
-from edgec.text import printable
+from edgec.text import did_you_mean, printable
 
 if TYPE_CHECKING:
     from edgec.device.device import Device
@@ -207,9 +206,8 @@ def chosen(names: Iterable[str], device: Device, prefix: str) -> list[Extra]:
     for name in names:
         extra = EXTRAS.get(name)
         if extra is None:
-            close = difflib.get_close_matches(name, EXTRAS, n=1)
             known = f"apps are {', '.join(APPS)}; bindings are {', '.join(BINDINGS)}"
-            hint = f"did you mean '{close[0]}'?" if close else known
+            hint = did_you_mean(name, EXTRAS, known)
             raise UsageError(f"there is no app or binding '{printable(name)}'", hint=hint)
         _refuse(name, extra, device, prefix)
         found |= {need: EXTRAS[need] for need in extra.needs} | {name: extra}

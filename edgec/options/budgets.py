@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgec.errors import UsageError
-from edgec.text import printable
+from edgec.text import one_of, printable
 
 #: Every budget, and the figure that it bounds.
 BUDGETS = {
@@ -34,8 +34,7 @@ def read_budgets(texts: Iterable[str]) -> tuple[Budget, ...]:
         if name not in BUDGETS:
             from edgec.compress.max_loss import FIGURES
 
-            known = ", ".join(BUDGETS)
-            hint = f"it is one of {known}" if name not in FIGURES else f"what compression may lose is --max-loss {text}"
+            hint = one_of(name, BUDGETS) if name not in FIGURES else f"what compression may lose is --max-loss {text}"
             raise UsageError(f"there is no budget '{printable(name)}'", hint=printable(hint, 200))
         try:
             limit = float(rest) if equals else -1.0

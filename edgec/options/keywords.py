@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable
@@ -12,6 +11,7 @@ from edgec.errors import UsageError
 from edgec.options.renamed import new_keyword
 from edgec.options.table import OPTIONS
 from edgec.options.typed import refusal_of
+from edgec.text import did_you_mean
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -50,6 +50,5 @@ def unknown(name: str, own: Iterable[str] = ()) -> UsageError:
     if new is not None:
         return UsageError(f"there is no option '{name}'", hint=f"it is called '{new}' now")
     known = (*own, *OPTIONS)
-    near = difflib.get_close_matches(name.replace("-", "_"), (*known, *FLAGS), 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"the options are {', '.join(known)}"
+    hint = did_you_mean(name.replace("-", "_"), (*known, *FLAGS), f"the options are {', '.join(known)}")
     return UsageError(f"there is no option '{name}'", hint=hint)

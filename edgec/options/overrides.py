@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 from edgec.errors import UsageError
 from edgec.fuse import Plan
-from edgec.text import printable
+from edgec.text import did_you_mean, one_of, printable
 
 
 def require_known(named: Iterable[str], names: Iterable[str], option: str, what: str) -> None:
     """Raises UsageError for a decision about a node or rule (``what``) that is not among ``names``."""
     there = set(names)
     for name in sorted(set(named) - there):
-        close = difflib.get_close_matches(name, there, n=3, cutoff=0.4)
-        hint = f"did you mean {', '.join(map(printable, close))}?" if close else f"no {what} of that name is left"
+        hint = did_you_mean(name, there, f"no {what} of that name is left", most=3, cutoff=0.4)
         raise UsageError(f"there is no {what} '{printable(name)}' to decide about", hint=hint, where=option)
 
 
@@ -32,9 +30,9 @@ def require_offered(overrides: Mapping[str, str], plan: Plan) -> None:
             raise UsageError(f"there was nothing to choose about '{printable(key)}'", hint=hint, where="--override")
         for choice in about:
             if choice.taken.name != variant:
-                variants = ", ".join(v.name for v in (choice.taken, *choice.others))
+                variants = [v.name for v in (choice.taken, *choice.others)]
                 raise UsageError(
                     f"'{printable(variant)}' is no variant of '{printable(key)}'",
-                    hint=f"it is one of {variants}",
+                    hint=one_of(variant, variants),
                     where="--override",
                 )

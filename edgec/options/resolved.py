@@ -31,7 +31,7 @@ from edgec.options.texts import DimensionRange, dimension_range
 from edgec.options.training import Training, training_of
 from edgec.options.types import expected, value_fits
 from edgec.rewrite.rule import Numeric
-from edgec.text import identifier, printable
+from edgec.text import identifier, one_of, printable
 
 #: How much a rule may change numbers, from the least to the most; each level includes those before it.
 NUMERIC: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
@@ -169,7 +169,7 @@ def _folders(folders: Folders | None, what: str) -> tuple[Path, ...]:
     return tuple(files.folder(f, what) for f in folders or ())
 
 
-def _range(name: str, given: tuple[int, ...] | range) -> DimensionRange:
+def _range(name: str, given: int | tuple[int, ...] | range) -> DimensionRange:
     """A range of sizes as (least, most, step)."""
     low, high, step = dimension_range(given)
     high -= high % step if step > 0 else 0
@@ -259,7 +259,7 @@ def _with_precision(device: Device, wanted: str | None) -> Device:
             return replace(device, precision=precision)
     raise UsageError(
         f"there is no precision '{wanted}'",
-        hint=f"it is one of {', '.join(get_args(Precision))}, int8, mixed and mixed:ERROR",
+        hint=one_of(str(wanted), [*get_args(Precision), "int8", "mixed"], " and mixed:ERROR"),
     )
 
 
@@ -287,7 +287,7 @@ def _mode(fuse: bool | str) -> ModeName:
     try:
         return mode_of(fuse)
     except KeyError:
-        raise UsageError(f"there is no way to fuse called '{fuse}'", hint=f"it is one of {', '.join(MODES)}") from None
+        raise UsageError(f"there is no way to fuse called '{fuse}'", hint=one_of(str(fuse), MODES)) from None
 
 
 def _corrections(text: str) -> tuple[str, ...] | None:
@@ -299,7 +299,7 @@ def _corrections(text: str) -> tuple[str, ...] | None:
 
 def _one_of(what: str, chosen: str, known: Iterable[str]) -> str:
     if chosen not in known:
-        raise UsageError(f"there is no {what} '{chosen}'", hint=f"it is one of {', '.join(known)}")
+        raise UsageError(f"there is no {what} '{chosen}'", hint=one_of(chosen, known))
     return chosen
 
 
@@ -307,7 +307,7 @@ def _numeric(numeric: str) -> Numeric:
     for level in NUMERIC:
         if _LEVELS.get(numeric) == level:
             return level
-    raise UsageError(f"there is no numeric level '{numeric}'", hint=f"it is one of {', '.join(_LEVELS)}")
+    raise UsageError(f"there is no numeric level '{numeric}'", hint=one_of(numeric, _LEVELS))
 
 
 #: Options of their own: each value is checked and resolved without regard to the others.

@@ -94,8 +94,8 @@ class Settings(TypedDict, total=False):
     """Keywords that `build`, `check`, `bench`, `load` and `tune` share; the guide lists and explains them.
 
     Values have the types below; texts as the command line takes them are not read here. ``device`` may be a `Device`,
-    ``fuse`` may be True (planner) or False (none), and a range of ``dims`` is (least, most), (least, most, step) or a
-    Python range.
+    ``fuse`` may be True (planner) or False (none), and a range of ``dims`` is (least, most), (least, most, step), a
+    Python range, or one number.
     """
 
     device: Annotated[
@@ -140,7 +140,7 @@ class Settings(TypedDict, total=False):
         Mapping[str, Sequence[int]], _pair("Shape of an input.", SHAPES, "shape", "NAME=1,3,224,224", texts.SHAPE)
     ]
     dims: Annotated[
-        Mapping[str, tuple[int, int] | DimensionRange | range],
+        Mapping[str, int | tuple[int, int] | DimensionRange | range],
         _pair("Range of a dimension that stays open; :STEP after it.", SHAPES, "dim", "NAME=1..8", texts.DIM),
     ]
     values: Annotated[Mapping[str, Any], _pair("Fix an input at build time.", SHAPES, "value", "NAME=1,2", texts.VALUE)]

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from edgec.errors import UsageError
@@ -55,18 +56,20 @@ def _dim(text: str) -> DimensionRange:
     return int(least), int(most or least), int(step or 1)
 
 
-def dimension_range(given: tuple[int, ...] | range) -> DimensionRange:
-    """(least, most, step) of a range: Python's own leave out their end, and a step of 1 need not be given.
+def dimension_range(given: int | tuple[int, ...] | range) -> DimensionRange:
+    """(least, most, step) of one size or a range: Python's own leave out their end, a step of 1 need not be given.
 
     Raises ValueError for other numbers of numbers.
     """
     if isinstance(given, range):
         return given.start, given.stop - 1, given.step
+    if isinstance(given, int | Integral):
+        return int(given), int(given), 1
     least, most, step = (*given, 1) if len(given) == 2 else given
     return int(least), int(most), int(step)
 
 
-def _dim_text(given: tuple[int, ...] | range) -> str:
+def _dim_text(given: int | tuple[int, ...] | range) -> str:
     least, most, step = dimension_range(given)
     return f"{least}..{most}:{step}"
 

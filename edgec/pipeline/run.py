@@ -34,6 +34,7 @@ from edgec.pipeline.context import Context
 from edgec.rewrite.applied import Applied
 from edgec.schedule.contract.micro_kernel import load_micro_kernels
 from edgec.schedule.program import Program
+from edgec.text import one_of
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,7 @@ def _verified(value: Any, verify_value: Callable[[Any], None], source: Any) -> A
 def _between(start: str, until: str) -> tuple[Stage, ...]:
     for name in (start, until):
         if name not in NAMES:
-            raise UsageError(f"there is no stage '{name}'", hint=f"the stages are {', '.join(NAMES)}")
+            raise UsageError(f"there is no stage '{name}'", hint=one_of(name, NAMES))
     first, last = NAMES.index(start), NAMES.index(until)
     if first > last:
         raise UsageError(f"stage '{until}' comes before '{start}'", hint=f"their order is {', '.join(NAMES)}")

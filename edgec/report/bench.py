@@ -11,6 +11,7 @@ from rich.markup import escape
 from edgec.bench.timing import Benched
 from edgec.report.record import Record, head
 from edgec.report.terminal import duration, table
+from edgec.text import counted
 
 
 def record(benched: Benched, device: str) -> Record:
@@ -40,7 +41,7 @@ def draw(found: Record) -> RenderableType:
         drawn.add_row(name, *times, str(t["calls"]))
     pinned = ", pinned" if found["pinned"] else ""
     where = f" over {found['link']}" if found["link"] else f"{pinned}, {found['rounds']} rounds in turns"
-    parts: list[RenderableType] = [f"{found['threads']} thread(s){where}", drawn]
+    parts: list[RenderableType] = [f"{counted(found['threads'], 'thread')}{where}", drawn]
     if found["kernels"]:
         parts += ["", _draw_slowest(found["kernels"])]
     if found["ratio"] is not None:
@@ -54,7 +55,7 @@ def draw(found: Record) -> RenderableType:
 def _draw_slowest(kernels: Sequence[Record], most: int = 10) -> RenderableType:
     """The kernels that took the most time."""
     whole = sum(k["ms"] for k in kernels) or 1.0
-    drawn = table(">kernel", ">time", ">share", "computes", title=f"{len(kernels)} kernels, the slowest")
+    drawn = table(">kernel", ">time", ">share", "computes", title=f"{counted(len(kernels), 'kernel')}, the slowest")
     for k in sorted(kernels, key=lambda k: -k["ms"])[:most]:
         drawn.add_row(str(k["kernel"]), duration(k["ms"]), f"{k['ms'] / whole:.0%}", escape(k["name"]))
     return drawn

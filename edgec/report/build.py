@@ -24,6 +24,7 @@ from edgec.report.ledger import bytes_moved
 from edgec.report.record import Record, head
 from edgec.report.terminal import pairs, size
 from edgec.schedule.program import Program
+from edgec.text import counted
 
 #: From this share of the time of a build on, and for builds of this many seconds, the C compiler's time is a note.
 COMPILER_SHARE, LONG_BUILD = 0.5, 5.0
@@ -95,7 +96,11 @@ def draw(found: Record, model: str) -> RenderableType:
     bound = found["arena_lower_bound_bytes"]
     over = f"{found['arena_bytes'] / bound:.2f}x its lower bound" if bound else "nothing to keep"
     rows: list[tuple[str, RenderableType]] = [
-        ("kernels", f"{found['kernels']} for {found['operators']} operators, {found['rules']} rules applied"),
+        (
+            "kernels",
+            f"{found['kernels']} for {counted(found['operators'], 'operator')}, "
+            f"{counted(found['rules'], 'rule')} applied",
+        ),
         ("arena", f"{size(found['arena_bytes'])} ({found['arena_bytes']:,} bytes, {over})"),
         ("weights", size(found["weights_bytes"])),
         *_cache_row(found["language_model"]),
@@ -107,7 +112,7 @@ def draw(found: Record, model: str) -> RenderableType:
         ("compiler", escape(found["compiler"]) if found["compiler"] else "none: sources only"),
     ]
     done = "replaced the earlier build in" if found["replaced"] else "written to"
-    title = Text.assemble((escape(model), "bold"), f" -> {found['device']}, {found['threads']} thread(s)")
+    title = Text.assemble((escape(model), "bold"), f" -> {found['device']}, {counted(found['threads'], 'thread')}")
     parts: list[RenderableType] = [
         title,
         pairs(rows),
@@ -129,7 +134,7 @@ def _cache_row(model: Record | None) -> list[tuple[str, RenderableType]]:
     if not model:
         return []
     exact = f"{model['cache_bytes']:,} bytes, {model['cache']}"
-    return [("cache", f"{size(model['cache_bytes'])} ({exact}) a session of {model['context']} tokens")]
+    return [("cache", f"{size(model['cache_bytes'])} ({exact}) a session of {counted(model['context'], 'token')}")]
 
 
 def _chat_row(model: Record | None) -> list[tuple[str, RenderableType]]:

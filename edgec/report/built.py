@@ -10,6 +10,7 @@ from rich.markup import escape
 from edgec.artifact.folder import read_lock
 from edgec.report.record import Record, head
 from edgec.report.terminal import pairs, size
+from edgec.text import counted
 
 #: Inputs and outputs that a terminal shows.
 SHOWN = 8
@@ -63,7 +64,7 @@ def draw(found: Record) -> RenderableType:
     for key in ("arena_bytes", "weights_bytes"):
         if isinstance(facts[key], int):
             rows.append((key.removesuffix("_bytes"), size(facts[key])))
-    rows.append(("built", f"for {escape(str(facts['device']))}, at most {facts['threads']} thread(s)"))
+    rows.append(("built", f"for {escape(str(facts['device']))}, at most {counted(facts['threads'], 'thread')}"))
     rows.append(("kernels", f"{facts['kernels']}, by edgec {escape(str(facts['edgec']))}"))
     if isinstance(found["language_model"], dict):
         told = ", ".join(f"{k} {v}" for k, v in found["language_model"].items() if isinstance(v, (int, str)))

@@ -10,6 +10,7 @@ from rich.text import Text
 from edgec.certify.certified import Certificate, Certified
 from edgec.report.record import Record, head
 from edgec.report.terminal import error_text, pairs, table
+from edgec.text import counted
 
 #: Certificates that are drawn, and elements of an output whose bounds are in a record.
 SHOWN, ELEMENTS = 20, 1024
@@ -71,7 +72,8 @@ def draw(found: Record) -> RenderableType:
     facts: list[tuple[str, RenderableType]] = [
         (
             "arithmetic",
-            f"{found['kernels']} kernels in fp32, sums in any order; outputs rounded by {error_text(rounding)}",
+            f"{counted(found['kernels'], 'kernel')} in fp32, sums in any order; "
+            f"outputs rounded by {error_text(rounding)}",
         ),
         ("violations", "run in the compiled code" if found["replayed"] else "run in numpy: it is for another machine"),
     ]

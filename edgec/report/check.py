@@ -12,6 +12,7 @@ from rich.text import Text
 from edgec.check.network import Checked
 from edgec.report.record import Record, head
 from edgec.report.terminal import error_text, pairs, table, verdict
+from edgec.text import counted, on_threads
 
 #: A cost of compression, relative to the largest value, that is shown as a warning.
 LARGE = 0.1
@@ -59,13 +60,12 @@ def draw(found: Record) -> RenderableType:
     for e in found["stages"]:
         cells = (error_text(e["max_abs"]), error_text(e["max_rel"]), error_text(e["added_rel"]))
         stages.add_row(e["stage"], *cells)
-    threads = " and ".join(map(str, found["threads"])) or "no"
     said = found["verdict"]
     mark = verdict(found["ok"]) if said in ("ok", "FAILED") else Text(said, style="bold yellow")
     beside = "the compressed graph" if found["compression"] else found["reference"]
     line = Text.assemble(
-        mark, f"  {found['samples']} sample(s) beside {beside}, "
-        f"{threads} thread(s), tolerance {found['tolerance']:.0e}",
+        mark, f"  {counted(found['samples'], 'sample')} beside {beside}, "
+        f"{on_threads(found['threads'])}, tolerance {found['tolerance']:.0e}",
     )  # fmt: skip
     parts: list[RenderableType] = [line, outputs, "", stages]
     if found["blocks"]:
@@ -94,7 +94,7 @@ def _draw_cache(found: Record) -> RenderableType:
         ("likeliest token", f"the same at {found['agrees']:.1%} of positions"),
         ("perplexity", f"{found['perplexity']:.4f} instead of {found['fp32_perplexity']:.4f}"),
     ]
-    title = f"Cache in {found['kind']} beside fp32, {found['tokens']} tokens of the model's own"
+    title = f"Cache in {found['kind']} beside fp32, {counted(found['tokens'], 'token')} of the model's own"
     return Group(Text(title, style="bold"), pairs(rows))
 
 
@@ -108,7 +108,8 @@ def _draw_kernels(found: Sequence[Record]) -> RenderableType:
         words = (escape(b["template"].split(",")[0]), escape(" ".join(b["operators"][:6])))
         drawn.add_row(str(b["kernel"]), *words, *errors, verdict(b["ok"]))
     right = sum(b["ok"] for b in found)
-    return Group(drawn, f"{right} of {len(found)} kernels compute what their operators do; the {len(shown)} worst")
+    of = counted(len(found), "kernel")
+    return Group(drawn, f"what their operators compute: {right} of {of}; shown are the worst")
 
 
 def _draw_located(found: Record) -> RenderableType:

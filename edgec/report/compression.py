@@ -10,7 +10,7 @@ from rich.markup import escape
 from edgec.compress.report import Report
 from edgec.report.record import Record
 from edgec.report.terminal import table
-from edgec.text import printable
+from edgec.text import counted, printable
 
 #: Layers that a terminal shows, of those with the largest errors.
 SHOWN = 12
@@ -27,10 +27,8 @@ def record(report: Report | None) -> Record | None:
 def draw(found: Record) -> tuple[RenderableType, ...]:
     """Layers that stayed floats, with the reason, then those with the largest share of the error."""
     layers = found["layers"]
-    bf16 = sum(row["precision"] == "bf16" for row in layers)
-    title = (
-        f"{found['precision']}: {sum(row['precision'] == 'int8' for row in layers)} of {len(layers)} layers in bytes"
-    )
+    int8, bf16 = (sum(row["precision"] == p for row in layers) for p in ("int8", "bf16"))
+    title = f"{found['precision']}: {int8} of {counted(len(layers), 'layer')} in bytes"
     title += f", {bf16} in bf16" if bf16 else ""
     if found["max_loss"] is not None:
         title += f"; {found['max_loss'].partition('=')[0]} {found['value']:.4g}, at most {found['max_loss']}"

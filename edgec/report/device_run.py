@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from edgec.report.record import Record, head
 from edgec.report.terminal import duration, pairs
+from edgec.text import counted
 
 
 def record(path: str, outputs: Mapping[str, np.ndarray], milliseconds: list[float]) -> Record:
@@ -24,5 +25,5 @@ def draw(found: Record) -> RenderableType:
     for name, port in found["outputs"].items():
         rows.append(("output", escape(f"{name}: {port['dtype']}{port['shape']}")))
     times = sorted(found["milliseconds"])
-    rows.append(("time", f"{duration(times[len(times) // 2])} a run, {len(times)} sample(s)"))
+    rows.append(("time", f"{duration(times[len(times) // 2])} a run, {counted(len(times), 'sample')}"))
     return pairs(rows)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from edgec.report.record import Record, head
 from edgec.report.terminal import duration, error_text, number, size, table
+from edgec.text import counted
 
 #: Kernels that are named.
 NAMED = 12
@@ -197,7 +198,7 @@ def draw(record: Record) -> RenderableType:
 def markdown(record: Record) -> str:
     """The same for a pull request."""
     after = record["after"]
-    lines = [f"### {_cell(after['model'])} on {_cell(after['device'])}, {after['threads']} thread(s)", ""]
+    lines = [f"### {_cell(after['model'])} on {_cell(after['device'])}, {counted(after['threads'], 'thread')}", ""]
     lines += ["| | before | after | change |", "|---|---:|---:|---:|"]
     for t in record["totals"]:
         mark = {True: " ✅", False: " ⚠️", None: ""}[t["better"]]

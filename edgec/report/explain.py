@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -23,7 +22,7 @@ from edgec.report.terminal import number, pairs, size
 from edgec.rewrite import Rule, consider, load_rules
 from edgec.rewrite.names import cover
 from edgec.schedule.program import Kernel, Program
-from edgec.text import printable
+from edgec.text import did_you_mean, printable
 
 #: Formulas are cut at this length.
 _FORMULA = 400
@@ -45,9 +44,9 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
     if name not in names and rule is not None:
         return _of_rule(run, rule)
     if name not in names:
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        close = close or [o for o in names if name.lower() in o.lower()][:3]
-        hint = f"did you mean {', '.join(close)}?" if close else "names are those that other tools show for the model"
+        inside = [o for o in names if name.lower() in o.lower()]
+        otherwise = did_you_mean("", inside, "names are those that other tools show for the model", most=3, cutoff=0.0)
+        hint = did_you_mean(name, names, otherwise, most=3, cutoff=0.4)
         raise UsageError(f"there is no node called '{printable(name)}'", hint=hint, where=model.where)
     planned: Graph = run["fuse"].graph
     kept = [n for n in planned.operations() if name in map(printable, planned.names(n))]

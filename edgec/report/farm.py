@@ -12,6 +12,7 @@ from rich.text import Text
 from edgec.bench.farm import Outcome
 from edgec.report.record import Record, head
 from edgec.report.terminal import duration, table
+from edgec.text import counted
 
 
 def record(outcomes: Sequence[Outcome]) -> Record:
@@ -30,4 +31,4 @@ def draw(found: Record) -> RenderableType:
         drawn.add_row(escape(d["place"]), verdict, tuned, error, time, f"{d['seconds']:.1f} s")
     lost = [Text(f"{d['place']}: {d['error']}", style="red") for d in found["devices"] if d["error"]]
     done = sum(d["ok"] for d in found["devices"])
-    return Group(drawn, f"{done} of {len(found['devices'])} devices are right", *lost)
+    return Group(drawn, f"{done} of {counted(len(found['devices']), 'device')} are right", *lost)

@@ -22,7 +22,7 @@ from edgec.ir.graph import Graph
 from edgec.report import facts, launches, ledger, memory
 from edgec.report.record import Record, head
 from edgec.report.terminal import number, pairs, size, table
-from edgec.text import printable
+from edgec.text import counted, printable
 
 
 def record(
@@ -121,11 +121,11 @@ def draw(found: Record) -> RenderableType:
         a = found["activations"]
         rows.append(("multiply-adds", number(found["macs"])))
         together, largest = size(a["bytes"]), size(a["largest_bytes"])
-        rows.append(("activations", f"{a['tensors']} tensors, {together}, the largest {largest}"))
+        rows.append(("activations", f"{counted(a['tensors'], 'tensor')}, {together}, the largest {largest}"))
     if found["memory"]:
         rows += memory.draw_rows(found["memory"])
     rows += [(escape(k), escape(v)) for k, v in found["metadata"].items()]
-    kinds = table("operator", ">times", title=f"{found['operators_total']} operators")
+    kinds = table("operator", ">times", title=f"{counted(found['operators_total'], 'operator')}")
     for name, times in found["operators"].items():
         kinds.add_row(escape(name), str(times))
     parts: list[RenderableType] = [pairs(rows), "", kinds]

@@ -10,6 +10,7 @@ from rich.markup import escape
 from edgec.bench.language import Decoding
 from edgec.report.record import Record, head
 from edgec.report.terminal import duration, size, table
+from edgec.text import counted
 
 #: What an option `--numeric` makes of the activations of products by weights of few bits.
 ARITHMETIC = {
@@ -60,5 +61,7 @@ def draw(found: Record) -> RenderableType:
         memory = f"a token reads {bytes_read}; the speed of memory is not known: {escape(str(found['no_read_speed']))}"
     else:
         memory = f"a token reads {bytes_read}, at {found['share']:.0%} of the {found['read_gbps']:.1f} GB/s of memory"
-    title = f"{found['prompt']} tokens of prompt, {found['tokens']} more; {found['threads']} thread(s)"
+    title = (
+        f"{counted(found['prompt'], 'token')} of prompt, {found['tokens']} more; {counted(found['threads'], 'thread')}"
+    )
     return Group(f"{title}, {found['rounds']} rounds in turns; {ARITHMETIC[found['numeric']]}", rows, memory, *lines)

@@ -17,6 +17,7 @@ from edgec.report import diff
 from edgec.report.bundle import bundle
 from edgec.report.record import Record, finite
 from edgec.report.terminal import duration, size
+from edgec.text import counted
 
 _FOLDER = Path(__file__).parent / "html"
 #: The parts of the page in order, by their id.
@@ -59,6 +60,7 @@ def _environment() -> Environment:
         "percent": diff.percent,
         "numbers": numbers,
         "name_of": diff.name_of,
+        "counted": counted,
         "none_as_inf": lambda value: float("inf") if value is None else value,
     }
     made.filters.update(filters)

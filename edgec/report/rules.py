@@ -15,7 +15,7 @@ from edgec.rewrite import Equation, Rule
 from edgec.rewrite.families import origin_of
 from edgec.rewrite.identity import prove_identity
 from edgec.rewrite.prove import Proof, prove
-from edgec.text import printable
+from edgec.text import counted, did_you_mean, printable
 
 
 def statement(rule: Rule) -> str:
@@ -49,10 +49,7 @@ def shown(rules: Sequence[Rule], name: str) -> Record:
     """One rule and its proof; raises UsageError when there is none of that name."""
     found = next((r for r in rules if r.name == name), None)
     if found is None:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, [r.name for r in rules], n=3, cutoff=0.4)
-        hint = f"did you mean {', '.join(close)}?" if close else "edgec rules list names them all"
+        hint = did_you_mean(name, [r.name for r in rules], "edgec rules list names them all", most=3, cutoff=0.4)
         raise UsageError(f"there is no rule called '{printable(name)}'", hint=hint)
     return {**head("rules show"), "rule": {**described(found), "proof": proof(prove(found))}}
 
@@ -79,7 +76,7 @@ def draw_list(record: Record) -> RenderableType:
     drawn = table("rule", "family", "numeric", "says")
     for r in record["rules"]:
         drawn.add_row(escape(r["name"]), escape(r["family"]), r["numeric"], escape(r["summary"]))
-    return Group(drawn, "", f"{len(record['rules'])} rules")
+    return Group(drawn, "", f"{counted(len(record['rules']), 'rule')}")
 
 
 def draw_one(record: Record) -> RenderableType:
@@ -108,4 +105,4 @@ def draw_proofs(record: Record) -> RenderableType:
     for r in record["rules"]:
         p = r["proof"]
         drawn.add_row(escape(r["name"]), str(p["instances"]), str(p["cheaper"]), escape(p["identity"] or "-"))
-    return Group(drawn, "", f"{len(record['rules'])} rules, all proved")
+    return Group(drawn, "", f"{counted(len(record['rules']), 'rule')}, all proved")

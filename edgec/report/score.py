@@ -11,6 +11,7 @@ from rich.text import Text
 from edgec.check.score import Scored
 from edgec.report.record import Record, head
 from edgec.report.terminal import table, verdict
+from edgec.text import counted
 
 
 def record(scored: Scored) -> Record:
@@ -21,7 +22,8 @@ def record(scored: Scored) -> Record:
 def draw(found: Record) -> RenderableType:
     """Each variant as percent, and its distance from the first in points."""
     first = found["variants"][0]
-    title = f"{found['metric']} of '{found['output']}' on {found['samples']} samples; labels of {found['labels']}"
+    title = f"{found['metric']} of '{found['output']}' on {counted(found['samples'], 'sample')}, labels of "
+    title += str(found["labels"])
     drawn = table("", ">percent", ">points", ">agrees", title=title)
     for v in found["variants"]:
         apart = "" if v is first else f"{v['value'] - first['value']:+.2f}"

@@ -14,7 +14,7 @@ from edgec.compress.retrain import Retrained
 from edgec.report.record import Record
 from edgec.report.terminal import table
 from edgec.schedule.program import Program
-from edgec.text import printable
+from edgec.text import counted, printable
 
 #: Rows that a terminal shows.
 SHOWN = 12
@@ -51,7 +51,8 @@ def retraining(found: Retrained | None) -> Record | None:
 def draw_retraining(record: Record) -> RenderableType:
     """One line."""
     return (
-        f"retrained in {record['steps']} steps of {record['batch']} of {record['samples']} samples: "
+        f"retrained in {counted(record['steps'], 'step')} of {record['batch']} of "
+        f"{counted(record['samples'], 'sample')}: "
         f"loss {record['first_loss']:.4f} at first, {record['last_loss']:.4f} at last"
     )
 
@@ -63,7 +64,7 @@ def draw(found: Sequence[Record], pruned: Record | None) -> tuple[RenderableType
         parts.append(_draw_layers(pruned))
     if found:
         taken = sum(row["taken"] for row in found)
-        title = f"zeros in weights: left out by {taken} of {len(found)} kernels"
+        title = f"zeros in weights: left out by {taken} of {counted(len(found), 'kernel')}"
         heads = (">kernel", "nodes", ">zeros", ">vectors kept", ">predicted gain", ">break-even", "kernel is")
         drawn = table(*heads, title=title)
         for row in sorted(found, key=lambda r: -r["dense_cycles"])[:SHOWN]:

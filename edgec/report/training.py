@@ -12,6 +12,7 @@ from edgec.bench.training import StepTimes
 from edgec.check.training import TrainingChecked
 from edgec.report.record import Record, head
 from edgec.report.terminal import pairs, size
+from edgec.text import counted
 
 
 def checked(found: TrainingChecked, folder: Path) -> Record:
@@ -26,7 +27,7 @@ def draw_checked(found: Record) -> RenderableType:
     rows: list[tuple[str, RenderableType]] = [
         ("reference", escape(found["reference"])),
         ("gradients", f"{found['gradients']:.1e} of the largest, {escape(found['worst'])} ({gradients:g} passes)"),
-        ("losses", f"{found['losses']:.1e} over {found['steps']} steps ({losses:g} passes)"),
+        ("losses", f"{found['losses']:.1e} over {counted(found['steps'], 'step')} ({losses:g} passes)"),
         ("weights", f"{found['weights']:.1e} of the largest after them"),
         ("loss", f"{found['first_loss']:.4f} at first, {found['last_loss']:.4f} at last"),
     ]

@@ -27,6 +27,7 @@ from edgec.schedule.flat import Weights
 from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 from edgec.schedule.variants import Product, Variants, entry
+from edgec.text import counted
 from edgec.tune.database import Measured, Profiles
 from edgec.tune.known import target
 from edgec.tune.single_kernel import measured, program_of, single_kernel_program
@@ -129,7 +130,9 @@ def _tune_products(graph: Graph, bench: Bench) -> Tuned:
     unknown = [name for name in asked if name not in bench.known]
     known, new, done = len(asked) - len(unknown), 0, 0
     while done < len(unknown) and not bench.is_late:
-        bench.progress("tune", f"{new} variants of matmuls measured, {len(unknown) - done} to go", done / len(unknown))
+        bench.progress(
+            "tune", f"{counted(new, 'variant')} of matmuls measured, {len(unknown) - done} to go", done / len(unknown)
+        )
         batch = unknown[done : done + BATCH]
         done += len(batch)
         programs = {name: _single_variant(*asked[name], options) for name in batch}

@@ -322,7 +322,7 @@ def test_explain_says_why(shell: Shell, file: Path) -> None:
     assert "sum" in kernel["nodes"] and kernel["template"].startswith("contract") and kernel["flops"] > 0
     assert any("still holds it" in why for why in kernel["why"])
     record = shell.json("explain", file, "mux", code=2)
-    assert "did you mean mix" in record["error"]["hint"]
+    assert "did you mean 'mix" in record["error"]["hint"]
 
 
 def test_devices(shell: Shell, tmp_path: Path) -> None:

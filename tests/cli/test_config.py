@@ -65,12 +65,12 @@ def test_budgets_fail_a_build(folder: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("thread = 2", "did you mean threads"),
+        ("thread = 2", "did you mean 'threads'"),
         ('threads = "two"', "is not a whole number"),
         ("profiles = 1", "is not true or false"),
-        ("[build]\ncompil = false", "did you mean compile"),
+        ("[build]\ncompil = false", "did you mean 'compile'"),
         ("[budget]\nspeed = 3", "there is no"),
-        ("[buidl]\ncompile = false", "did you mean build"),
+        ("[buidl]\ncompile = false", "did you mean 'build'"),
         ("= 3", "is no TOML"),
     ],
 )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 from edgec.cli.main import app
 from edgec.device.load import list_devices, load_device
 from edgec.emit.extras import EXTRAS, chosen
 from edgec.errors import DeviceError, UsageError
-from edgec.options import OPTIONS
+from edgec.options import OPTIONS, resolve
 
 RUN = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"})
+ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ["build", "check", "bench", "inspect", "device check", "device list", "doctor", "profiles export"]
 
 
@@ -59,6 +63,28 @@ def test_a_device_like_none_is_answered_with_all() -> None:
 
 
 @pytest.mark.parametrize(
+    ("option", "word", "meant"),
+    [("precision", "fp23", "fp32"), ("quantize", "itn8", "int8"), ("weights", "incbn", "incbin"),
+     ("numeric", "exat", "exact"), ("fuse", "plannr", "planner"), ("observer", "minmx", "minmax"),
+     ("corrections", "gtpq", "gptq"), ("place", "atuo", "auto"), ("cache", "int9", "int8"),
+     ("prune", "vectr=16", "vector"), ("optimizer", "sdg:lr=0.1", "sgd"), ("loss", "mce", "mse")],
+)  # fmt: skip
+def test_a_choice_by_another_name(option: str, word: str, meant: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        beside = {"quantize": "int8", "calibrate": "random"} if option in ("observer", "corrections") else {}
+        resolve({**beside, option: word})
+    assert f"did you mean '{meant}'" in str(refusal.value.hint)
+
+
+def test_every_choice_has_the_same_hint() -> None:
+    """Names that are near are found in one place, and no list of choices is printed without them."""
+    for file in (ROOT / "edgec").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        assert "get_close_matches" not in text or file.name in ("text.py", "files.py"), file
+        assert file.name == "text.py" or "it is one of {', '" not in text, file
+
+
+@pytest.mark.parametrize(
     ("word", "meant"), [("embeded", "embedded"), ("andriod", "android"), ("pyton", "python"), ("qqq", None)]
 )
 def test_an_app_or_binding_by_another_name(word: str, meant: str | None) -> None:
@@ -69,3 +95,19 @@ def test_an_app_or_binding_by_another_name(word: str, meant: str | None) -> None
         assert all(name in refusal.value.hint for name in EXTRAS)
     else:
         assert f"did you mean '{meant}'?" == refusal.value.hint
+
+
+def test_one_of_a_kind_is_told_without_an_s(tmp_path: Path) -> None:
+    """No command speaks of 1 kernels, 1 operators or 1 thread(s): the smallest network, by every text command."""
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 8]) for n in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "one", ports[:1], ports[1:])
+    one = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(one, tmp_path / "one.onnx")
+    model, out = str(tmp_path / "one.onnx"), str(tmp_path / "net")
+    for words in (
+        ["inspect", model], ["build", model, "-o", out], ["check", model], ["check", model, "--blocks"], ["check", out],
+        ["bench", out], ["explain", model, "y"], ["profile", model], ["inspect", out],
+    ):  # fmt: skip
+        found = RUN.invoke(app, words)
+        assert found.exit_code == 0, (words, found.output)
+        assert not re.search(r"(?<![\w.,-])1 [a-z]+s\b(?<!pass)|\(s\)", found.output), (words, found.output)

@@ -138,7 +138,7 @@ def test_a_build_runs_on_dictionaries_and_says_how_it_was_checked(tmp_path: Path
         built.run(image)  # type: ignore[arg-type]
     checked = edgec.check(built, samples=1)
     head, row = repr(checked).splitlines()
-    assert head.startswith("check ok: 1 sample(s) beside onnxruntime") and row.startswith("  probabilities  max|d| ")
+    assert head.startswith("check ok: 1 sample beside onnxruntime") and row.startswith("  probabilities  max|d| ")
     assert "FAILED" not in row and "FAILED" in repr(edgec.check(built, samples=1, tolerance=0.0)).splitlines()[1]
 
 

@@ -111,7 +111,9 @@ def test_what_cannot_be_timed_is_refused(folder: Path, tmp_path: Path, capsys: p
     )
     assert "build it with --threads 3" in refusal([lm, "--prompt", "1", "--tokens", "1", "--threads", "3"], capsys)
     assert "--prompt, --tokens and --rounds of 1 or more" in refusal([lm, "--prompt", "0"], capsys)
-    assert "'ollama' is no known peer; it is one of llama.cpp" in refusal([lm, "--vs", "ollama"], capsys)
+    assert "'ollama' is no known peer; did you mean 'llama.cpp'? it is one of llama.cpp" in refusal(
+        [lm, "--vs", "ollama"], capsys
+    )
     assert "--vs onnxruntime-genai=PATH, a folder" in refusal([lm, "--vs", "onnxruntime-genai"], capsys)
     assert "no/such is not there" in refusal([lm, "--vs", "llama.cpp=no/such"], capsys)
     short = ["--prompt", "4", "--tokens", "2", "--vs", f"llama.cpp={folder.parent / 'lm.gguf'}"]

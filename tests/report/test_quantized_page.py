@@ -82,7 +82,7 @@ def test_it_says_what_it_is(report: Path) -> None:
         rows = page.locator("#view-errors table").first.locator("tbody tr")
         assert rows.count() == len(document["build"]["compression"]["layers"])
         assert "--max-loss" in page.inner_text("#of-compression")
-        assert "kernels are within" in page.inner_text("#of-code")
+        assert "kernels within" in page.inner_text("#of-code")
         page.click("#tab-roofline")
         assert "GFLOP/s in int8" in page.inner_text("#view-roofline")
         page.click("#tab-kernels")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgec.errors import UsageError
+from edgec.text import one_of
 
 Array = np.ndarray
 KINDS = ("vector", "vector=V", "block=VxB", "pattern=KofT", "N:M", "channel")
@@ -61,7 +62,9 @@ def parsed(text: str, lanes: int) -> Scheme:
     elif (n := numbers(r"(\d+):(\d+)")) is not None and n[0] < n[1]:
         scheme = Scheme("nm", lanes, 1, *n)
     if scheme is None or min(scheme.outputs, scheme.inputs) < 1 or (scheme.of and not scheme.keep):
-        raise UsageError(f"'{text}' is no way to prune", hint=f"it is one of {', '.join(KINDS)}: vector=16, block=8x4")
+        raise UsageError(
+            f"'{text}' is no way to prune", hint=one_of(text.partition("=")[0], KINDS, ": vector=16, block=8x4")
+        )
     return scheme
 
 

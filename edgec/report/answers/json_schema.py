@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from edgec.errors import UsageError
 from edgec.report.answers.frame import Refused
 from edgec.report.answers.table import ANSWERS
+from edgec.text import one_of
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN: Mapping[Any, str] = {
@@ -20,7 +21,7 @@ _PLAIN: Mapping[Any, str] = {
 def schema_of(command: str) -> dict[str, Any]:
     """The schema of what a command prints with `--json`. Raises UsageError for a command that there is not."""
     if command not in ANSWERS:
-        raise UsageError(f"there is no command '{command}'", hint=f"it is one of {', '.join(ANSWERS)}")
+        raise UsageError(f"there is no command '{command}'", hint=one_of(command, ANSWERS))
     return _document(f"edgec {command}", _answers(command, definitions := Definitions()), definitions)
 
 

@@ -25,6 +25,8 @@ export function micro(us) {
 }
 
 export const error = (value) => (known(value) ? (value === 0 ? "0" : value.toExponential(1)) : "–");
+/** A number of things that take an s: 1 kernel, 2 kernels. */
+export const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 export const percent = (share) => (known(share) ? `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %` : "–");
 export const short = (text, most) => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
 

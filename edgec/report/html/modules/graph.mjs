@@ -5,7 +5,7 @@ import { stages } from "./data.mjs";
 import { openNode } from "./detail.mjs";
 import { byId, el, say } from "./dom.mjs";
 import { drawing, labelOf, styleOf } from "./drawing.mjs";
-import { percent } from "./figures.mjs";
+import { counted, percent } from "./figures.mjs";
 import { closeDetail } from "./panel.mjs";
 
 export const picture = { cy: null, stage: null, by: "class", picked: null, then: null };
@@ -36,7 +36,7 @@ export function showStage(name, then) {
   });
   picture.cy.on("tap", "node", ({ target }) => { pick(target.data("k")); openNode(stage.nodes[target.data("k")]); });
   picture.cy.on("tap", ({ target }) => { if (target === picture.cy) closeDetail(); });
-  say(`Stage ${name}: ${stage.nodes.length} nodes`);
+  say(`Stage ${name}: ${counted(stage.nodes.length, "node")}`);
 }
 
 /** The top of a large graph at a size that can be read. */

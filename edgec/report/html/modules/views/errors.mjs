@@ -4,7 +4,7 @@ import { base, chart, chartWidth, labeled } from "../chart.mjs";
 import { HUES, variable } from "../colors.mjs";
 import { doc, titleOf } from "../data.mjs";
 import { el } from "../dom.mjs";
-import { error, known } from "../figures.mjs";
+import { counted, error, known } from "../figures.mjs";
 import { table } from "../table.mjs";
 import { layersTable } from "./layers.mjs";
 
@@ -13,7 +13,7 @@ function said(c, e) {
   const inputs = e.inputs === "calibration" ? "the first input of the calibration data" : "a random input";
   if (!e.is_compressed) return [el("p", {}, `Beside ${c.reference}, on ${inputs}; ${c.ok ? "everything is" : "not everything is"} within ${error(c.tolerance)}.`)];
   const f = e.fidelity;
-  const alone = e.kernels_run ? `${e.kernels_right} of ${e.kernels_run} kernels are within ${error(e.tolerance)} of the operators they compute, or one step of integers that were rounded` : `${e.ok ? "within" : "beyond"} ${error(e.tolerance)}`;
+  const alone = e.kernels_run ? `${e.kernels_right} of ${counted(e.kernels_run, "kernel")} within ${error(e.tolerance)} of the operators they compute, or one step of integers that were rounded` : `${e.ok ? "within" : "beyond"} ${error(e.tolerance)}`;
   return [
     el("p", { id: "of-compression" }, `Compression moves the result by ${error(e.model_rel)} of the largest value beside ${c.reference}, on ${inputs}.${f ? ` Over ${f.samples} ${f.drawn ? "random inputs" : "inputs of the calibration data"} the error is ${error(f.rms)} by root mean squares${known(f.agrees) ? `, and the first class is the same on ${percent(f.agrees)}` : ""}.` : ""} The bound of that is --max-loss${doc.build.compression?.max_loss ? `: ${doc.build.compression.max_loss}` : ", which was not given"}.`),
     el("p", { id: "of-code" }, `The generated code adds ${error(e.code_rel)} to the compressed network; ${alone}.`),

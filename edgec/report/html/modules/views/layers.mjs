@@ -3,13 +3,13 @@
 import { doc } from "../data.mjs";
 import { openName } from "../detail.mjs";
 import { el } from "../dom.mjs";
-import { micro, percent } from "../figures.mjs";
+import { counted, micro, percent } from "../figures.mjs";
 import { table } from "../table.mjs";
 
 export function layersTable() {
   const c = doc.build.compression;
   if (!c) return [];
-  const inputs = c.drawn ? `${c.samples} random inputs, which say nothing of real ones: --calibrate DATA takes real ones` : `${c.samples} inputs of the calibration data`;
+  const inputs = c.drawn ? `${counted(c.samples, "random input")}, which say nothing of real ones: --calibrate DATA takes real ones` : `${counted(c.samples, "input")} of the calibration data`;
   return [
     el("h2", {}, `Layers in ${c.precision}`),
     el("p", { class: "quiet" }, `Ranges and errors are those of ${inputs}; errors are measured ${c.errors === "outputs" ? "at the outputs, each layer alone" : "at each layer"}.${c.max_loss ? ` Asked for: ${c.max_loss}; found ${c.value}.` : ""}`),

@@ -4,7 +4,7 @@ import { base, chart } from "../chart.mjs";
 import { HUES, variable } from "../colors.mjs";
 import { doc } from "../data.mjs";
 import { el } from "../dom.mjs";
-import { size } from "../figures.mjs";
+import { counted, size } from "../figures.mjs";
 import { namesOf, table } from "../table.mjs";
 
 export function memoryView() {
@@ -34,7 +34,7 @@ export function memoryView() {
     ],
   });
   return [
-    el("p", {}, `The arena is ${size(m.arena_bytes)}; ${size(m.lower_bound_bytes)} are alive at once at the most. ${rows.filter((b) => b.over).length} of ${rows.length} buffers are written in place.`),
+    el("p", {}, `The arena is ${size(m.arena_bytes)}; ${size(m.lower_bound_bytes)} are alive at once at the most. ${rows.filter((b) => b.over).length} of ${counted(rows.length, "buffer")} written in place.`),
     chart(map, "Buffers of the arena over the kernels of a run"), el("h2", {}, "What is alive at each kernel"), chart(alive, "Bytes alive at each kernel"),
     el("h2", {}, "Buffers"),
     table("Buffers", [

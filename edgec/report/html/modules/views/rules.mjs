@@ -2,7 +2,7 @@
 
 import { doc } from "../data.mjs";
 import { el } from "../dom.mjs";
-import { count } from "../figures.mjs";
+import { count, counted } from "../figures.mjs";
 import { filtered, namesOf, table } from "../table.mjs";
 
 /** Steps of folding constants as one, with the sum of what they save: each says no more than that it was one. */
@@ -18,7 +18,7 @@ function folded(rules) {
 export function rulesView() {
   if (!doc.rules.length) return [el("p", { class: "empty" }, "No rule applied: the model was as simple as the rules know.")];
   return [
-    el("p", { class: "quiet" }, `${doc.rules.length} steps, in the order they were taken. Every rule is proved on generated instances; each step made the whole graph cheaper.`),
+    el("p", { class: "quiet" }, `${counted(doc.rules.length, "step")}, in the order they were taken. Every rule is proved on generated instances; each step made the whole graph cheaper.`),
     ...filtered(folded(doc.rules), (rule) => rule.rule, (rows) => table("Rules applied", [
       { title: "rule", value: (l) => l.rule, cell: (l) => [l.rule, el("div", { class: "quiet" }, `${l.family}, ${l.numeric}`)] },
       { title: "nodes of the model", kind: "names", value: (l) => l.nodes.join(), cell: (l) => namesOf(l.nodes) },
