@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,10 @@ from benchmarks.targets.network import LABELS
 from edgec.build import Built
 from edgec.device.apk import INSTALL
 from edgec.device.compilers import runs_here
+from edgec.device.device import Device
+from edgec.device.load import load_device
+from edgec.device.toolchain import compile_objects, newlib, pick_compiler
+from edgec.emit.extras import APPS
 from edgec.emit.project import cross_options
 from edgec.errors import CheckError, ToolchainError
 from edgec.link.base import tool
@@ -25,6 +31,8 @@ from edgec.link.local import emulated
 PATIENCE = 300
 #: What ELF calls the processors of Android's phones.
 _MACHINES = {"aarch64": 183}
+#: Compilers for another core of the family, where distributions have none for the core itself.
+_RELATED = {"xtensa": "xtensa-lx106-elf-gcc"}
 #: For CUDA on the processor, as `--compiler emulated` has it.
 _ON_CPU = ("-std=c++17", "-O1", "-DEC_ON_CPU", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
 
@@ -147,4 +155,25 @@ def apk(built: Built, sample: Sample) -> Outcome:
     return Outcome("validated", "apksigner verify; classes and manifest")
 
 
-PROGRAMS = {"pi": pi, "embedded": embedded, "web": web, "jetson": jetson, "android": android, "apk": apk}
+def packaged(app: str, built: Built, sample: Sample) -> Outcome:
+    """The sources of a package, with the headers beside them; tests/apps/test_packages.py runs the examples."""
+    folder = built.folder / APPS[app].package.format(name=built.options.name) / "src"
+    by = objects(built.options.device, sorted(folder.glob("*.c")), folder)
+    return Outcome("built", f"object files of the package; {by}")
+
+
+def objects(device: Device, sources: Sequence[Path], headers: Path) -> str:
+    """Compile sources for a device without an operating system, without warnings; the compiler in words."""
+    compiler = pick_compiler(device, _RELATED.get(device.arch))
+    flags = ["-Wall", "-Wextra", "-Werror", f"-I{headers}"]
+    if device.arch != "riscv32":  # whose compiler has a library of its own
+        flags += ["-isystem", str(newlib(load_device("cortex_m") if device.arch in _RELATED else device)[1])]
+    with tempfile.TemporaryDirectory() as scratch:
+        compile_objects(compiler, device, sources, Path(scratch), flags)
+    return str(compiler)
+
+
+PROGRAMS: Mapping[str, Callable[[Built, Sample], Outcome]] = {
+    "pi": pi, "embedded": embedded, "web": web, "jetson": jetson, "android": android, "apk": apk,
+    **{name: partial(packaged, name) for name, app in APPS.items() if app.package},
+}  # fmt: skip

@@ -10,7 +10,7 @@ from edgec.ir.lanes import NARROWEST
 
 Language = Literal["c", "opencl", "cuda"]
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
-Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb"]
+Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb", "xtensa", "riscv32"]
 Link = Literal["local", "qemu", "board", "node", "ssh", "adb", "none"]
 Names = tuple[str, ...]
 Measured = tuple[tuple[str, float], ...]
@@ -74,6 +74,8 @@ class Board:
     """Clock of the core."""
     qemu_machine: str = ""
     """The board of qemu's system emulation that is like it."""
+    platformio: str = ""
+    """Platform and board in the names of PlatformIO: `raspberrypi:pico`."""
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ class Extra:
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
     such: str = ""  # a device that it is for
+    package: str = ""  # the folder of a package, which has sources and headers of its own and weights as an array
+    archive: str = ""  # the package once more, as an archive of this name
     steps: Sequence[str] = ()  # commands that use it, of words with the {folder} and the {name} of the build
 
 
@@ -78,6 +80,9 @@ _PROGRAMMED = {"c": ("C", "host"), "cuda": ("CUDA", "jetson_orin_nano")}
 _CAMERA = _below(
     "jetson", "apps/jetson", "CMakeLists.txt", "frames.cpp", "frames.h", "main.cu", "pictures.h", "prepare.h"
 )
+
+#: Cores of the boards that packages are for: 32 bits, without an operating system.
+_MICROCONTROLLERS = ("thumb", "xtensa", "riscv32")
 
 _JAVA = {
     "java/CMakeLists.txt": "bindings/java/CMakeLists.txt.jinja",
@@ -192,6 +197,66 @@ APPS: Mapping[str, Extra] = {
         only_pictures=True,
         steps=("cmake -S {folder}/jetson -B {folder}/jetson/build && cmake --build {folder}/jetson/build",),
     ),
+    "arduino": Extra(
+        {
+            **_below("arduino/{name}", "apps/arduino", "library.properties", "keywords.txt"),
+            "arduino/{name}/examples/{name}_run/{name}_run.ino": "apps/arduino/sketch.ino.jinja",
+        },
+        with_system=False,
+        arches=_MICROCONTROLLERS,
+        such="nrf52840",
+        package="arduino/{name}",
+        archive="arduino/{name}.zip",
+        steps=("arduino-cli lib install --zip-path {folder}/arduino/{name}.zip",),
+    ),
+    "platformio": Extra(
+        {
+            **_below("platformio", "apps/platformio", "platformio.ini"),
+            "platformio/src/main.cpp": "apps/arduino/sketch.ino.jinja",
+            **_below("platformio/lib/{name}", "apps/platformio", "library.json"),
+        },
+        with_system=False,
+        arches=_MICROCONTROLLERS,
+        such="nrf52840",
+        package="platformio/lib/{name}",
+        steps=("pio run -d {folder}/platformio",),
+    ),
+    "esp-idf": Extra(
+        {
+            **_below("esp-idf", "apps/esp-idf", "CMakeLists.txt", "sdkconfig.defaults"),
+            **_below("esp-idf/main", "apps/esp-idf/main", "CMakeLists.txt", "main.c"),
+            **_below("esp-idf/components/{name}", "apps/esp-idf/component", "CMakeLists.txt", "idf_component.yml"),
+        },
+        with_system=False,
+        arches=("xtensa", "riscv32"),
+        such="esp32s3",
+        package="esp-idf/components/{name}",
+        steps=("idf.py -C {folder}/esp-idf build",),
+    ),
+    "zephyr": Extra(
+        {
+            **_below("zephyr/{name}/zephyr", "apps/zephyr/module", "module.yml", "CMakeLists.txt", "Kconfig"),
+            **_below("zephyr/{name}/samples/run", "apps/zephyr/sample", "CMakeLists.txt", "prj.conf", "sample.yaml"),
+            **_below("zephyr/{name}/samples/run/src", "apps/zephyr/sample", "main.c"),
+        },
+        with_system=False,
+        arches=_MICROCONTROLLERS,
+        such="nrf52840",
+        package="zephyr/{name}",
+        steps=("west build -b BOARD -d {folder}/zephyr/build {folder}/zephyr/{name}/samples/run",),
+    ),
+    "cmsis-pack": Extra(
+        {
+            "cmsis-pack/edgec.{name}.pdsc": "apps/cmsis-pack/package.pdsc.jinja",
+            **_below("cmsis-pack", "apps/cmsis-pack", "example.c"),
+        },
+        with_system=False,
+        arches=("thumb",),
+        such="stm32h743",
+        package="cmsis-pack",
+        archive="cmsis-pack/edgec.{name}.1.0.0.pack",
+        steps=("cpackget add {folder}/cmsis-pack/edgec.{name}.1.0.0.pack",),
+    ),
 }
 
 EXTRAS: Mapping[str, Extra] = {**BINDINGS, **APPS}
@@ -238,6 +303,12 @@ def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
     for language in (name, *extra.needs):
         if prefix in _WORDS.get(language, ()):
             raise UsageError(f"'{prefix}' cannot be a name in {language}", hint="choose another --name")
+
+
+def _core(device: Device) -> str:
+    """The core of a microcontroller as CMSIS spells it: Cortex-M0+ of -mcpu=cortex-m0plus."""
+    told = next((flag for flag in device.toolchain.cflags if flag.startswith("-mcpu=")), "-mcpu=other")
+    return told.removeprefix("-mcpu=").partition("+")[0].replace("plus", "+").replace("cortex-m", "Cortex-M")
 
 
 def _real(steps: tuple[Any, ...] | None, number: str) -> str:
@@ -290,7 +361,7 @@ def pages(
             found |= extra.of_texts
             continue
         converses = model is not None and model.converses and extra.of_conversations
-        if KEY in metadata and (converses or extra.only_pictures or extra.fixed):
+        if KEY in metadata and (converses or extra.only_pictures or extra.fixed or extra.package):
             found |= _conversation(extra, model)
             continue
         if extra.only_pictures and picture is None and not (flow and extra.of_flow):
@@ -317,6 +388,8 @@ def pages(
         "compiled": sources, "package_version": "1.0.0", "picture": picture, "flow": flow, "detector": detector,
         "labels": prepared.labels,
         "kind": "text" if model is not None else "picture" if picture else "sound" if hears else "bytes",
+        "ports": [*inputs, *outputs], "core": _core(device),
+        "idf_target": next((known for known in (device.name, *device.bases) if known.startswith("esp32")), ""),
         "port": inputs[0] if inputs else None, "scores": outputs[0] if outputs else None,
         "steps": steps(inputs[0].onnx_name, metadata) if inputs else None,
         "score_steps": score_steps, "score": lambda number: _real(score_steps, number),

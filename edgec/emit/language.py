@@ -57,7 +57,7 @@ class Language:
 
 
 #: CPUs with 32-bit pointers, whose kernels count positions in 32 bits; those of GPUs always do.
-_ARCHS_OF_32_BITS = ("arm", "thumb", "wasm32")
+_ARCHS_OF_32_BITS = ("arm", "thumb", "wasm32", "xtensa", "riscv32")
 
 
 def _refuse_data_on_the_host(program: Program) -> None:

@@ -8,10 +8,12 @@ IDENTIFIER = "SPDX-License-Identifier: Apache-2.0"
 _HASH, _SLASHES, _BLOCK, _MARKUP = "# {}\n", "// {}\n", "/* {} */\n", "<!-- {} -->\n"
 #: How a comment is written, by the end of a file's name; files of other names are data.
 _COMMENTS = {
-    **dict.fromkeys((".c", ".h", ".S", ".ld", ".cl", ".cu", ".cpp", ".hpp"), _BLOCK),
+    **dict.fromkeys((".c", ".h", ".S", ".ld", ".cl", ".cu", ".cpp", ".hpp", ".ino"), _BLOCK),
     **dict.fromkeys((".java", ".rs", ".js", ".gradle"), _SLASHES),
     **dict.fromkeys((".py", ".toml", ".smali", ".pro", ".properties", "CMakeLists.txt", "Makefile"), _HASH),
-    **dict.fromkeys((".md", ".html", ".xml"), _MARKUP),
+    **dict.fromkeys((".yml", ".yaml", ".conf", ".defaults", "Kconfig"), _HASH),
+    **dict.fromkeys((".md", ".html", ".xml", ".pdsc"), _MARKUP),
+    ".ini": "; {}\n",
 }
 #: Lines that have to be the first of a file.
 _FIRST = (b"<?xml", b"<!doctype")

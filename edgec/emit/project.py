@@ -11,7 +11,7 @@ from typing import Any
 
 from edgec.artifact.names import LOCK
 from edgec.device.device import Device
-from edgec.emit import extras
+from edgec.emit import extras, packages
 from edgec.emit.device_session import device_session
 from edgec.emit.identifiers import identifier
 from edgec.emit.interface import Port, described
@@ -67,6 +67,7 @@ def files(
         raise UsageError(f"{name}.h would hide a header of the C library", hint="choose another --name")
     if name in ("ctypes", "numpy", "pathlib"):
         raise UsageError(f"{name}.py would hide the module that it imports", hint="choose another --name")
+    place = packages.place_of(wanted, place)
     weights = weights_of(program, device, name, place, beside, ram)
     if weights.stream is not None:
         program = replace(program, offsets={**program.offsets, **weights.stream.places})
@@ -154,6 +155,7 @@ def files(
         if header.name in result:
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
         result[header.name] = header.read_bytes()
+    result |= packages.packaged(wanted, name, result, compiled)
     own = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
     own |= {"weights": {"place": place, "file": weights.file}}
     own |= {"language_model": model.described} if model else {}

@@ -189,6 +189,10 @@ def test_on_a_jetson(tmp_path: Path) -> None:
 MATRIX = {
     "android": ("pixel_8", "android/chat/build.gradle", "android/lm/build.gradle"),
     "apk": ("pixel_8", "no sample for language models", "no sample for language models"),
+    **dict.fromkeys(
+        ("arduino", "platformio", "zephyr", "cmsis-pack"), ("mps2_an500", *["no sample for language models"] * 2)
+    ),
+    "esp-idf": ("esp32s3", *["no sample for language models"] * 2),
     "embedded": ("mps2_an500", "embedded/main.c", "embedded/main.c"),
     "jetson": ("jetson", "jetson/main.c", "talks by a chat template in C"),
     "pi": ("raspberry_pi_5", "pi/main.c", "talks by a chat template in C"),
