@@ -65,6 +65,17 @@ def npz(arrays: Mapping[str, np.ndarray], compression: int = 0) -> bytes:
     return content.getvalue()
 
 
+def zipped(content: Mapping[str, bytes]) -> bytes:
+    """A zip archive of files by path: equal content gives equal bytes."""
+    import zipfile
+
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for path, data in content.items():
+            archive.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    return written.getvalue()
+
+
 def near(path: Path) -> str | None:
     """A hint that names the file which ``path`` was to be, where one of a similar name is beside it."""
     import difflib

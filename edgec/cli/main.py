@@ -19,6 +19,7 @@ from edgec.cli import rules as rule_verbs
 from edgec.cli import schema as schema_verb
 from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
+from edgec.cli import wheel as wheel_verb
 from edgec.cli.command import OK, Answer, Asked, CommandGroup, command, refused
 from edgec.cli.shared import (
     BuiltFrom,
@@ -308,6 +309,7 @@ report_verbs.register(app)
 train_verb.register(app)
 chat_verbs.register(app)
 trust_verb.register(app)
+wheel_verb.register(app)
 schema_verb.register(app)
 
 

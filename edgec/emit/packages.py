@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from edgec.emit.extras import Extra
+from edgec.files import zipped
 
-TIME = (1980, 1, 1, 0, 0, 0)  # of everything in an archive, so that equal content gives equal bytes
 #: Headers of what a board's own tools have for themselves.
 _NOT_PACKAGED = frozenset(["ec_board.h"])
 
@@ -33,15 +31,7 @@ def packaged(
         if extra.archive:
             archive = extra.archive.format(name=name)
             inside = {p: c for p, c in (*files.items(), *found.items()) if p.startswith(f"{folder}/")}
-            found[archive] = _zipped(
+            found[archive] = zipped(
                 {str(PurePosixPath(p).relative_to(PurePosixPath(archive).parent)): inside[p] for p in sorted(inside)}
             )
     return found
-
-
-def _zipped(content: Mapping[str, bytes]) -> bytes:
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w") as archive:
-        for path, data in content.items():
-            archive.writestr(zipfile.ZipInfo(path, TIME), data, zipfile.ZIP_DEFLATED)
-    return written.getvalue()

@@ -52,7 +52,7 @@ NEEDS: tuple[Need, ...] = (
     Need("tflite", "reading TensorFlow Lite models", "pip install 'edgec[tflite]'", packages=("tflite",)),
     Need("ai_edge_litert", "edgec check and bench --vs litert of TensorFlow Lite models", "pip install ai-edge-litert",
          packages=("ai_edge_litert",)),
-    Need("ziglang", "a C compiler for this machine and for others; --device wasm32, --app android, apk, web",
+    Need("ziglang", "a C compiler for this machine and for others; edgec wheel; --app android, apk, web",
          "pip install 'edgec[zig]'", packages=("ziglang",)),
     Need("distributed", "edgec device farm --scheduler", "pip install 'edgec[farm]'", packages=("distributed",)),
     Need("starlette", "edgec serve-lm", "pip install 'edgec[serve]'", packages=("starlette", "uvicorn")),

@@ -154,6 +154,15 @@ class AdapterAnswer(Answered):
     bytes: Annotated[int, "its size"]
 
 
+class WheelAnswer(Answered):
+    """The answer of `edgec wheel`."""
+
+    folder: Annotated[str, "the folder of the build"]
+    file: Annotated[str, "the wheel that was written"]
+    tag: Annotated[str, "the interpreters and systems that it is for"]
+    needs: Annotated[str, "instruction sets that the code needs; empty: those of every processor of the tag"]
+
+
 class SchemaAnswer(Answered):
     """The answer of `edgec schema`."""
 

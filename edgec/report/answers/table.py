@@ -25,6 +25,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "serve-lm": (others.ServeLmAnswer,),
     "adapter": (others.AdapterAnswer,),
     "trust": (others.TrustAnswer,),
+    "wheel": (others.WheelAnswer,),
     "demo": (build.DemoAnswer,),
     "doctor": (others.DoctorAnswer,),
     "schema": (others.SchemaAnswer,),

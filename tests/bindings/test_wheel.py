@@ -1,0 +1,118 @@
+"""Wheels of a build: one for this machine runs, those for other systems hold libraries of their kind."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgec
+from edgec.artifact.wheel import SYSTEMS, wheel
+from edgec.cli.main import main
+from edgec.device.probe import host_arch
+from edgec.errors import UsageError
+from edgec.resources import data_folder
+
+pytest.importorskip("ziglang")
+
+DIGITS = data_folder("apps") / "digits"
+#: How libraries begin, and what their processors are called there.
+ELF, MACH, PE = b"\x7fELF", b"\xcf\xfa\xed\xfe", b"MZ"
+CASES = [
+    ("arm64", "manylinux", "manylinux_2_17_aarch64", ELF + bytes([2])),
+    ("arm32", "manylinux", "manylinux_2_17_armv7l", ELF + bytes([1])),
+    ("arm64", "musllinux", "musllinux_1_1_aarch64", ELF + bytes([2])),
+    ("arm64", "macos", "macosx_11_0_arm64", MACH),
+    ("x86_64_avx2", "windows", "win_amd64", PE),
+]
+
+
+def built(folder: Path, device: str, **more: object) -> Path:
+    edgec.build(DIGITS / "digits.onnx", folder / "net", name="digits", device=device, compile=False, **more)
+    return folder / "net"
+
+
+def members(file: Path) -> dict[str, bytes]:
+    """The files of a wheel, every one of which its record lists with its digest and size."""
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        content = {name: archive.read(name) for name in archive.namelist()}
+    (record,) = (name for name in content if name.endswith("/RECORD"))
+    rows = {row[0]: row[1:] for row in csv.reader(content[record].decode().splitlines())}
+    assert set(rows) == set(content) and rows[record] == ["", ""]
+    for name, (digest, size) in rows.items():
+        if name != record:
+            found = base64.urlsafe_b64encode(hashlib.sha256(content[name]).digest()).rstrip(b"=").decode()
+            assert (digest, int(size)) == (f"sha256={found}", len(content[name]))
+    return content
+
+
+def test_a_wheel_is_installed_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By pip, without an index, in a folder of its own; the answers are onnxruntime's."""
+    import onnxruntime
+
+    out = built(tmp_path, "generic")
+    with pytest.raises(SystemExit) as ended:
+        main(["wheel", str(out), "--json"])
+    assert not ended.value.code
+    said = json.loads(capsys.readouterr().out)
+    assert said["tag"] == f"py3-none-manylinux_2_17_{host_arch()}" and said["needs"] == ""
+    members(Path(said["file"]))
+    site = tmp_path / "site"
+    installs = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", site, said["file"]]
+    subprocess.run(installs, check=True)
+    x = np.random.default_rng().standard_normal((1, 1, 8, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    program = "import digits, numpy; numpy.save('y.npy', digits.Net()(numpy.load('x.npy')))"
+    subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(site)!r}); {program}"], cwd=tmp_path, check=True
+    )
+    session = onnxruntime.InferenceSession(DIGITS / "digits.onnx", providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, atol=1e-5)
+    with pytest.raises(UsageError, match="there already"):
+        wheel(out)
+
+
+@pytest.mark.parametrize(("device", "system", "tag", "head"), CASES)
+def test_wheels_for_other_systems(device: str, system: str, tag: str, head: bytes, tmp_path: Path) -> None:
+    made = wheel(built(tmp_path, device), system, tmp_path)
+    assert made.file == tmp_path / f"digits-1.0.0-py3-none-{tag}.whl"
+    library = members(made.file)["digits/libdigits.so"]
+    assert library.startswith(head) and b"digits_run_array" in library
+    versions = {tuple(map(int, v.split(b"."))) for v in re.findall(rb"GLIBC_([0-9.]+)\0", library)}
+    assert bool(versions) == (system == "manylinux") and max(versions, default=(0,)) <= (2, 17)
+    assert ("avx2" in made.needs) == (device == "x86_64_avx2")
+
+
+def test_wheels_that_cannot_be(tmp_path: Path) -> None:
+    out = built(tmp_path, "riscv64")
+    with pytest.raises(UsageError, match="windows has no wheels for riscv64"):
+        wheel(out, "windows")
+    with pytest.raises(UsageError, match="there is no system 'amiga'"):
+        wheel(out, "amiga")
+    with pytest.raises(UsageError, match="not a folder made by edgec"):
+        wheel(tmp_path)
+    lock = json.loads((out / "edgec.lock").read_text())
+    lock["device_facts"]["toolchain"]["cflags"] = ["-fplugin=a b.so"]
+    (out / "edgec.lock").write_text(json.dumps(lock))
+    with pytest.raises(UsageError, match="does not tell the device"):
+        wheel(out)
+    for device, more, message in (
+        ("cortex_m4", {}, "for computers"),
+        ("arm64", {"weights": "array"}, "beside the library"),
+    ):
+        folder = tmp_path / device
+        folder.mkdir()
+        with pytest.raises(UsageError, match=message):
+            wheel(built(folder, device, **more))
+    assert not list(tmp_path.rglob("*.whl")) and set(SYSTEMS) == {"manylinux", "musllinux", "macos", "windows"}
