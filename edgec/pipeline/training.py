@@ -19,6 +19,7 @@ from edgec.frontend.onnx.batch_norm import STATISTIC, statistics_of, with_batch_
 from edgec.frontend.onnx.dropout import with_dropout, without_dropout
 from edgec.frontend.onnx.model import Model, read
 from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_batch, with_inputs, with_values
+from edgec.frontend.onnx.widened import with_floats
 from edgec.frontend.source import Parsed, digest
 from edgec.frontend.states import states
 from edgec.fuse.masks import with_packed_masks
@@ -50,6 +51,7 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     if not language_of(context.options.device).training:
         hint = "train for a processor or CUDA: edgec device list"
         raise UsageError(f"training is not written for '{context.options.device.name}' yet", hint=hint, where="--loss")
+    parsed = with_floats(parsed)
     if asked.update.kind == "lora":
         parsed = with_adapters(parsed, asked.update.rank)
     chosen = trained(weights_of(parsed), asked.update, parsed.where)
