@@ -37,7 +37,7 @@ class Board(Link):
         shutil.copyfile(source, path)
 
     def start(self, program: str, arguments: Sequence[str], timeout: float) -> Ended:
-        words = ",".join(f"arg={word}" for word in (program, *arguments))
+        words = ",".join(f"arg={_quoted(word)}" for word in (program, *arguments))
         command = [
             self._emulator, "-M", self._machine, "-nographic", "-monitor", "none", "-serial", "none", *_COUNTING,
             "-semihosting-config", f"enable=on,target=native,{words}", "-kernel", program,
@@ -46,3 +46,9 @@ class Board(Link):
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _quoted(word: str) -> str:
+    """An argument as qemu takes it, whose commas are twice there, and as the board's program splits the line of them."""
+    word = word.replace(",", ",,")
+    return f'"{word}"' if " " in word else word

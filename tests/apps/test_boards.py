@@ -84,8 +84,10 @@ def test_stack_and_heap_are_as_large_as_asked_for_and_needed(tmp_path: Path) -> 
     make(folder, "STACK=2048")
     assert sizes("net.elf") == (2048, 4096)
     told = make(folder, "run", "STACK=2048", "FILE=picture")
-    (tmp_path / "beside").write_bytes((folder / "picture").read_bytes())
-    assert make(folder, "run", "STACK=2048", "FILE=beside", where=tmp_path).splitlines()[0] == told.splitlines()[0]
+    for name in ("beside", "a name, of $HOME's"):
+        (tmp_path / name).write_bytes((folder / "picture").read_bytes())
+        again = make(folder, "run", "STACK=2048", f"FILE={name.replace('$', '$$')}", where=tmp_path)
+        assert again.splitlines()[0] == told.splitlines()[0]
     assert 0 < int(told.split(" bytes of stack")[0].split()[-1]) < 2048
     refused = subprocess.run(["make", "-s", "-C", folder, "run", "FILE=text"], capture_output=True, text=True)
     assert refused.returncode and "text cannot be read: it is to be a binary PPM or PGM file" in refused.stderr
