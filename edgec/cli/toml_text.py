@@ -36,7 +36,7 @@ def replaced(text: str, table: str, values: Mapping[str, Any]) -> str:
             found = tomlkit.dumps(document)
             if tomllib.loads(found) == ({**rest, table: wanted} if wanted else rest):
                 return found
-        except (TOMLKitError, ValueError, RecursionError):
+        except (TOMLKitError, ValueError, RecursionError, LookupError, TypeError, AttributeError):  # some are its own
             continue
     raise UsageError(f"the table [{table}] cannot be changed", hint="write it as one table, at the end of the file")
 

@@ -49,6 +49,6 @@ class Board(Link):
 
 
 def _quoted(word: str) -> str:
-    """An argument as qemu takes it, whose commas are twice there, and as the board's program splits the line of them."""
+    """An argument as qemu takes it, with every comma twice, and between quotes where the board would split it."""
     word = word.replace(",", ",,")
     return f'"{word}"' if " " in word else word

@@ -67,6 +67,7 @@ def test_arrays_of_any_name(tmp_path: Path) -> None:
         'decide.materialize = ["x"]\nmodel = """\n[decide]\n"""\n',
         "model = \"a.onnx\"\nnote = '''\n[decide]\nmaterialize = 1\n'''\n[shape]\nx = [1,\n2]\n",
         'model = "a.onnx"\r\n[shape]\r\nx = [1]\r\n',
+        '[decide.tile]  # before its own table\na = "1x1"\n[decide]\nmaterialize = ["x"]\n[z]\ny = 1  # mine\n',
     ],
 )
 def test_a_table_is_changed_and_nothing_else(text: str) -> None:
