@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from edgec.artifact.trainer import Trainer
     from edgec.build import Built, Model
     from edgec.certify.interface import certify
+    from edgec.errors import EdgecError
     from edgec.report.look import explain, inspect, profile
 
 __all__ = [
-    "Built", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer", "__version__", "bench",
-    "build", "certify", "check", "explain", "from_torch", "inspect", "load", "masks", "profile", "reopen", "score",
-    "tune",
+    "Built", "EdgecError", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer",
+    "__version__", "bench", "build", "certify", "check", "explain", "from_torch", "inspect", "load", "masks", "profile",
+    "reopen", "score", "tune",
 ]  # fmt: skip
 
 #: The modules of the public names.
@@ -36,6 +37,7 @@ _MODULES = {
     **dict.fromkeys(("Built", "Model"), "edgec.build"),
     **dict.fromkeys(("explain", "inspect", "profile"), "edgec.report.look"),
     "certify": "edgec.certify.interface",
+    "EdgecError": "edgec.errors",
     "LanguageModel": "edgec.artifact.language_model",
     "Network": "edgec.artifact.network",
     "Sampling": "edgec.artifact.sampling",

@@ -79,15 +79,18 @@ def measured(command: Sequence[str]) -> tuple[int, int, str]:
         return process.returncode, most, told.read()
 
 
-def _private(pid: int) -> int:
-    """Anonymous memory of a process and of those that it started."""
+def _private(pid: int, parent: str = "") -> int:
+    """Anonymous memory of a process and of those that it started; one that is its ``parent`` still has no own."""
     try:
+        line = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
         children = " ".join(p.read_text() for p in Path(f"/proc/{pid}/task").glob("*/children")).split()
     except OSError:  # it ended meanwhile
         return 0
-    own = [int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("RssAnon:")]
-    return sum(own) + sum(_private(int(child)) for child in children)
+    if line == parent:  # before it becomes another program, it is in the memory of its parent
+        return 0
+    own = [int(row.split()[1]) << 10 for row in status.splitlines() if row.startswith("RssAnon:")]
+    return sum(own) + sum(_private(int(child), line) for child in children)
 
 
 if __name__ == "__main__":

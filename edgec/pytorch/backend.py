@@ -7,6 +7,7 @@ warning that says why. Source of the interface: PyTorch's documentation of custo
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,12 +16,15 @@ import numpy as np
 
 from edgec import api
 from edgec.errors import EdgecError, ModelError
+from edgec.options import resolve
 from edgec.pytorch.export import exported, torch_or_refuse
 
 #: Graphs of other shapes that are kept built; the one that was built first goes.
 MOST_BUILT = 8
 #: How Dynamo marks inputs that are parameters and buffers of the module.
 _STATIC = "_dynamo_static_input_type"
+#: Keywords of `edgec.build` beside the options.
+_OWN = frozenset(inspect.signature(api.build).parameters)
 
 
 class NotTaken(UserWarning):
@@ -31,8 +35,10 @@ def compiled(graph: Any, example_inputs: Sequence[Any], *, options: dict[str, An
     """A function that computes what the torch.fx.GraphModule ``graph`` does, on the tensors that it takes.
 
     ``options`` are keywords of `edgec.build`; ``threads`` is that of PyTorch by default. The weights are those of the
-    first call, and read again when PyTorch says that they changed.
+    first call, and read again when PyTorch says that they changed. Raises UsageError for an option that there is not.
     """
+    given: Any = {name: value for name, value in (options or {}).items() if name not in _OWN}
+    resolve(given)
     return _Graph(graph, {"threads": torch_or_refuse().get_num_threads(), **(options or {})})
 
 
