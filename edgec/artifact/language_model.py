@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from edgec.artifact.adapter import Adapter, layout_for
 from edgec.artifact.adapter import read as read_adapter
 from edgec.artifact.conversation import Conversation
-from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.artifact.sampler import Mask, Sampler
 from edgec.artifact.sampling import Sampling
-from edgec.artifact.session import Session
+from edgec.artifact.session import Session, facts_of
 from edgec.artifact.text_stream import GOING
 from edgec.artifact.tokenizer import Tokenizer
 from edgec.errors import UsageError
@@ -143,6 +142,7 @@ class LanguageModel:
     @typed
     def __init__(self, folder: str | Path, threads: int = 1) -> None:
         """Open a built folder; raises UsageError where it holds no language model with a tokenizer."""
+        facts_of(Path(folder))
         self.network = Network(folder, threads)
         self._idle = [Session(self.network)]
         self._lock = threading.Lock()
@@ -185,7 +185,7 @@ class LanguageModel:
         self._adapter = None if path is None else self._read(path)
 
     def _read(self, path: str | Path) -> Adapter:
-        facts = read_lock(self.network.folder)["language_model"]
+        facts = facts_of(self.network.folder)
         return Adapter(read_adapter(path, layout_for(facts, str(self.network.folder))))
 
     def session(self) -> Session:

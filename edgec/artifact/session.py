@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +23,21 @@ from edgec.untrusted import reason, regular
 _FULL, _LOST, _NOT_SAVED, _NOT_ADAPTER = 17, 18, 24, 25
 
 
+def facts_of(folder: Path) -> Any:
+    """What the lock of a built folder says of its language model; raises UsageError where it holds none."""
+    facts = read_lock(folder).get("language_model")
+    if not facts:
+        raise UsageError("this is no language model", hint="build one from a GGUF file", where=str(folder))
+    return facts
+
+
 class Session:
     """One text. Sessions of one network share its weights, arena and threads, and wait for one another."""
 
     @typed
     def __init__(self, network: Network) -> None:
         """Begin an empty text; raises UsageError where the network is no language model."""
-        facts = read_lock(network.folder).get("language_model")
-        if not facts:
-            raise UsageError("this is no language model", hint="build one from a GGUF file", where=str(network.folder))
+        facts = facts_of(network.folder)
         self.network = network
         self.context, self.vocabulary = int(facts["context"]), int(facts["vocabulary"])
         self.chunk = int(facts["chunk"])

@@ -55,6 +55,7 @@ def test_a_build_of_open_sizes_is_timed_at_the_greatest(
         (["bench", "out", "--vs", "onnxruntime", "--model", "none.onnx"], "is not at none.onnx"),
         (["bench", "out", "--threads", "3"], "3 threads asked for"),
         (["explain", "out", "node"], "there is no node called"),
+        (["chat", "out"], "this is no language model"),
     ],
 )
 def test_what_a_build_cannot_tell(words: list[str], told: str, shell: Shell, file: Path, elsewhere: Path) -> None:

@@ -66,7 +66,7 @@ def test_gradients_are_left_to_pytorch_and_told() -> None:
 
 
 def test_an_option_that_there_is_not_is_an_error() -> None:
-    with torch.no_grad(), pytest.raises(Exception, match="(?s)there is no option 'thraeds'.*did you mean 'threads'"):
+    with torch.no_grad(), pytest.raises(Exception, match=r"(?s)there is no option 'thraeds'.*did you mean 'threads'"):
         torch.compile(Scaled().eval(), backend=backend.compiled, options={"thraeds": 2})(torch.randn(2, 3, 8, 8))
 
 
