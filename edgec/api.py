@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from edgec import pipeline
+from edgec import files, pipeline
 from edgec.artifact.folder import read_lock
 from edgec.artifact.language_model import LanguageModel
 from edgec.artifact.names import LOCK, is_built
@@ -64,9 +64,10 @@ Found = TypeVar("Found")
 def interface(function: Callable[Given, Found]) -> Callable[Given, Found]:
     """A function of the Python interface: its options have all their names, and long work shows a bar.
 
-    The bar is drawn in a terminal or a notebook, unless ``progress`` is given.
+    The bar is drawn in a terminal or a notebook, unless ``progress`` is given. Raises UsageError where the system
+    refuses memory or room.
     """
-    checked = takes_options(function)
+    checked = files.system()(takes_options(function))
     if "progress" not in inspect.signature(function).parameters:
         return checked
 

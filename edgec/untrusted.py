@@ -23,10 +23,17 @@ def regular(path: str | Path) -> Path:
     return found
 
 
-def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+#: Bytes that the arrays of a compressed file may have, and how many times the bytes of the file.
+_INFLATED, _RATIO = 1 << 30, 64
+
+
+def read_arrays(path: str | Path, narrow: bool = False) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name, or that of an .npy file by the name "".
 
-    Raises UsageError for what cannot be read, and for arrays that hold no numbers or truth values.
+    Types that numpy does not know (`ml_dtypes`) are raw bytes in a file, and allowed if ``narrow``.
+
+    Raises UsageError for what cannot be read, for arrays that hold no numbers or truth values, and for a compressed
+    file that claims to hold absurdly more than it is long; what it claims is also all that is read.
     """
     import numpy as np
 
@@ -34,19 +41,32 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
         loaded = np.load(regular(path), allow_pickle=False)
         if isinstance(loaded, np.lib.npyio.NpzFile):
             with loaded:
+                _require_plausible(Path(path), sum(e.file_size for e in loaded.zip.infolist()))
                 arrays = {name: np.asarray(loaded[name]) for name in loaded.files}
         else:
             arrays = {"": np.asarray(loaded)}
+    except UsageError:
+        raise
     except Exception as error:  # a damaged file raises whatever numpy, zipfile, zlib and the parser of headers do
         what = "it holds objects of Python" if "pickle" in str(error) else reason(error)
         raise UsageError(
             f"cannot be read: {what}", hint="arrays of numbers are saved with numpy.savez", where=str(path)
         ) from None
     for name, array in arrays.items():
-        if array.dtype.kind not in "biufV":  # V: the narrow types of ml_dtypes
+        if array.dtype.kind not in "biuf" and not (narrow and array.dtype.kind == "V" and array.dtype.names is None):
             where = f"{path}, '{name}'" if name else str(path)
             raise UsageError(f"an array of {array.dtype.name} holds no numbers", where=where)
     return arrays
+
+
+def _require_plausible(path: Path, claimed: int) -> None:
+    length = path.stat().st_size
+    if claimed > max(_INFLATED, _RATIO * length):
+        raise UsageError(
+            f"its {length} bytes would become {claimed} bytes of arrays",
+            hint="save the arrays with numpy.savez, which does not compress them",
+            where=str(path),
+        )
 
 
 def read_array(path: str | Path) -> np.ndarray:

@@ -12,7 +12,7 @@ from edgec.ir.types import ends
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.affine import NARROW, affine, integers, plus, value_of, widened
-from edgec.rewrite.facts import is_static
+from edgec.rewrite.facts import is_known, is_static
 from edgec.rewrite.sample import bytes_of, dequantized, given
 from edgec.rewrite.shape import reshaped, varies_only
 
@@ -71,7 +71,7 @@ def _is_number(operand):
 
 def _convolved(n, x, w):
     rank = n.type.rank
-    if not is_static(w.q) or x.offset is None or (x.scale is not None and x.scale.type.elements != 1):
+    if not is_known(w.q) or x.offset is None or (x.scale is not None and x.scale.type.elements != 1):
         return "the weights are not constant, or the scale varies over what is summed"
     columns = constant(w.zero)
     if not varies_only(columns, rank, 0) or (w.scale is not None and not varies_only(w.scale, rank, 0)):
@@ -97,7 +97,7 @@ def _multiplied(n, x, w):
     terms = n.args[0].type.shape[-1]
     sides = []
     for factor in (x, w):
-        values = value_of(factor.q).astype(np.int64) - factor.zero if is_static(factor.q) else None
+        values = value_of(factor.q).astype(np.int64) - factor.zero if is_known(factor.q) else None
         sides.append(values)
     if sides[0] is None and sides[1] is None:
         return _both_moving(x, w, terms, scale)
@@ -162,7 +162,7 @@ def wide_weights(random):
 def shift_the_weights(n, view):
     """sum(x*(w + d)) = sum(x*w) + d*sum(x): weights of nine bits are weights of eight, and a sum."""
     x, w = n.args
-    if n.type.dtype != "i32" or not is_static(w) or not _is_plain(w) or not _is_plain(x):
+    if n.type.dtype != "i32" or not is_known(w) or not _is_plain(w) or not _is_plain(x):
         return "it does not multiply by constant integers"
     values = value_of(w.args[0]).astype(np.int64)
     middle = int(values.min()) + 128

@@ -9,7 +9,7 @@ from edgec.ir.types import DTYPES, FLOATS, ends
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.affine import NARROW, affine, nearest_integers, plus, value_of, widened
-from edgec.rewrite.facts import is_static
+from edgec.rewrite.facts import is_known, is_static
 from edgec.rewrite.sample import bytes_of, dequantized, extents, fixed, given
 from edgec.rewrite.scaling import scaled
 from edgec.rewrite.shape import reshaped, varies_only
@@ -28,11 +28,11 @@ def biased_sums(random):
 def add_before_scaling(n, view):
     """sum*s + b*s = (sum + b)*s for integers: the bias of a quantized sum is added as one."""
     for x, c in (n.args, n.args[::-1]):
-        if not is_static(c) or x.type != n.type or n.type.dtype not in FLOATS:
+        if not is_known(c) or x.type != n.type or n.type.dtype not in FLOATS:
             continue
         total, scale = x, None
         if x.op == "mul":  # by a scale that is known before the network runs
-            scale, total = next(((a, b) for a, b in (x.args, x.args[::-1]) if is_static(a)), (None, None))
+            scale, total = next(((a, b) for a, b in (x.args, x.args[::-1]) if is_known(a)), (None, None))
         if total is None or total.op != "cast" or total.args[0].type.dtype != "i32" or total.type != n.type:
             continue
         with np.errstate(all="ignore"):
@@ -191,7 +191,7 @@ def quantized_results(random):
 def divide_the_weights(n, view):
     """(x@w + b)/s = x@(w/s) + b/s for a constant s, before a rounding too: a scale to quantize by joins the others."""
     x, s = n.args
-    if not is_static(s) or is_static(x) or x.type.shape != n.type.shape or n.type.dtype not in FLOATS:
+    if not is_known(s) or is_static(x) or x.type.shape != n.type.shape or n.type.dtype not in FLOATS:
         return "it does not divide by a constant"
     sizes = np.abs(value_of(s).astype(np.float64))
     if not ((sizes >= 2.0**-100) & (sizes <= 2.0**100)).all():

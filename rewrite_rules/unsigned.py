@@ -7,7 +7,7 @@ from edgec.ir.types import DTYPES, FLOATS
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.affine import value_of, widened
-from edgec.rewrite.facts import is_static
+from edgec.rewrite.facts import is_known, is_static
 from edgec.rewrite.sample import bytes_of, given
 
 
@@ -37,7 +37,7 @@ def signed_readers(random):
 def store_unsigned(n, view):
     """f(q) + c = f(q + 128) + (c - f(128)) for a linear f: bytes with a sign are stored without one, as -128 is 0."""
     y, c = n.args
-    if not is_static(c) or y.type.shape != n.type.shape or n.type.dtype not in ("i32", "f32"):
+    if not is_known(c) or y.type.shape != n.type.shape or n.type.dtype not in ("i32", "f32"):
         return "it adds no constant"
     found = _unsigned_in(y, 3)
     if found is None:
@@ -56,14 +56,14 @@ def _unsigned_in(y, depth):
             found = None if is_static(a) else _unsigned_in(a, depth - 1)
             if found is not None:
                 return node("add", *((found[0], y.args[1]) if k == 0 else (y.args[0], found[0]))), found[1]
-    if y.op == "mul" and is_static(y.args[1]) and y.type.dtype in FLOATS:
+    if y.op == "mul" and is_known(y.args[1]) and y.type.dtype in FLOATS:
         found = _unsigned_in(y.args[0], 0)
         return None if found is None else (node("mul", found[0], y.args[1]), found[1] * value_of(y.args[1]))
     if y.type.dtype != "i32" or y.op not in ("conv", "matmul", "reduce", "pool"):
         return None
     x, *rest = y.args
     found = _unsigned_in(x, 0) if x.op == "cast" else None
-    if found is None or any(not (w.op == "cast" and is_static(w)) for w in rest):
+    if found is None or any(not (w.op == "cast" and is_known(w)) for w in rest):
         return None
     total = node(y.op, found[0], *rest, **y.attributes)
     if rest:
@@ -90,7 +90,7 @@ def _unsigned(q, depth):
     while y.op in ("min", "max") and is_static(y.args[1]) and len(chain) < 3:
         chain.append(y)
         y = y.args[0]
-    if y.op != "add" or not is_static(y.args[1]) or y.args[0].op != "round":
+    if y.op != "add" or not is_known(y.args[1]) or y.args[0].op != "round":
         return None
     shift = constant(np.array(128, DTYPES[y.type.dtype]))
     c = value_of(y.args[1]) + 128

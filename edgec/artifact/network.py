@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from edgec.artifact.folder import library_name, read_lock
+from edgec.artifact.library import require_whole
 from edgec.errors import ModelError, UsageError
 from edgec.ir.dtypes import DTYPES, POISON, plain
 from edgec.options.typed import typed
@@ -65,6 +66,7 @@ class Network:
         library = self.folder / library_name(self.name)
         if not library.is_file():
             raise UsageError("the artefact is not compiled", hint="build it without --no-compile", where=str(folder))
+        require_whole(library)
         try:
             with _as_new(library) as path:
                 module = _module(self.folder, self.name)

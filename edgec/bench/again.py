@@ -103,7 +103,7 @@ def _taken(cache: CompileCache, name: str, folder: Path) -> Arrays | None:
             notes = read_json(Path(entry) / _NOTES)
             if stamps(map(Path, notes["files"])) != notes["files"] or not cache.take(notes["build"], folder):
                 return None
-            held = read_arrays(Path(entry) / _INPUTS)
+            held = read_arrays(Path(entry) / _INPUTS, narrow=True)
             inputs = {
                 port: held[str(k)].view(DTYPES[dtype]).reshape(shape)
                 for k, (port, dtype, shape) in enumerate(notes["inputs"])

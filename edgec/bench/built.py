@@ -37,7 +37,7 @@ def bench_built(
         raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
     random = np.random.default_rng(seed)
     with pinned(threads) as is_pinned, Network(folder, threads) as network:
-        known = read_arrays(inputs) if inputs is not None else None
+        known = read_arrays(inputs, narrow=True) if inputs is not None else None
         arrays = ready or {
             port.onnx_name: _drawn(port, random, network)
             if known is None

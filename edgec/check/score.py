@@ -69,8 +69,9 @@ def labelled(graph: Graph, folder: Path) -> tuple[list[dict[str, Array]], Array 
         if chosen is not None:
             own = arrays[chosen]
             own = own.reshape(1, *own.shape) if len(found) == 1 and own.shape[:1] != (1,) else own
-            if len(own) != len(found):
-                raise UsageError(f"{len(found)} inputs and {len(own)} labels", where=str(file))
+            if own.shape[:1] != (len(found),):
+                count = len(own) if own.ndim else "no row of"
+                raise UsageError(f"{len(found)} inputs and {count} labels", where=str(file))
             labels.append(own)
         elif others:
             raise UsageError(

@@ -14,7 +14,7 @@ from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.sizes import read_sizes
 from edgec.ir.types import Type
 from edgec.rewrite.affine import value_of
-from edgec.rewrite.facts import is_static
+from edgec.rewrite.facts import is_known
 
 Array = np.ndarray
 Arrays = Mapping[str, np.ndarray]
@@ -103,7 +103,7 @@ def _weights_of(n: Node) -> int | None:
     """Position of the constant weights among the operands of a contraction."""
     if n.op not in ("conv", "matmul") or n.type.dtype != "f32":
         return None
-    found = [k for k in ((1,) if n.op == "conv" else (1, 0)) if is_static(n.args[k])]
+    found = [k for k in ((1,) if n.op == "conv" else (1, 0)) if is_known(n.args[k])]
     return found[0] if len(found) == 1 and n.args[found[0]].type.elements else None
 
 
@@ -150,7 +150,7 @@ class Walk:
                 values[n] = [np.asarray(sample[n.attributes["name"]]) for sample in self.samples]
             elif n.op == "const":
                 values[n] = [n.value] * len(self.samples)
-            elif is_static(n):
+            elif is_known(n):
                 values[n] = [value_of(n)] * len(self.samples)
             else:
                 values[n] = [evaluate_node(n, [values[a][k] for a in n.args], sizes) for k, sizes in enumerate(known)]

@@ -55,6 +55,7 @@ class Session:
     tokens: bytes | None  # the table of the tokenizer
     chat: Chat | None
     lora: Layout | None  # the room for adapters
+    arithmetic: tuple[tuple[str, ...], ...]  # types of the products, and of what is kept
     on_gpu: bool = False
 
     @property
@@ -67,9 +68,10 @@ class Session:
             **({"lora": self.lora.described} if self.lora is not None else {}),
         }  # fmt: skip
 
-    def digest(self, weights: bytes | memoryview) -> bytes:
-        """A hash of all that a saved text depends on: weights, places in the cache, tokens."""
-        found = sha256(repr((self.facts, self.cache_bytes, self.states)).encode())
+    def digest(self, weights: bytes | memoryview, precision: str) -> bytes:
+        """A hash of all that a saved text depends on: weights, what is computed in which types, places in the cache,
+        tokens."""
+        found = sha256(repr((self.facts, self.cache_bytes, self.states, self.arithmetic, precision)).encode())
         for part in (weights, self.tokens or b""):
             found.update(len(part).to_bytes(8, "little"))
             found.update(part)
@@ -169,8 +171,13 @@ def session_of(
         facts, fields.get("tokens"), tuple(argument(*entry) for entry in entries), size, sum(b.bytes for b in products),
         states, next((places[b] for name, b, _ in program.inputs if name == REACHED and b in places), None),
         read(table) if table is not None else None, chat_of(program.graph), layout_in(program.graph),
-        on_gpu,
+        _arithmetic(program), on_gpu,
     )  # fmt: skip
+
+
+def _arithmetic(program: Program) -> tuple[tuple[str, ...], ...]:
+    products = (n for n in program.graph.nodes() if n.op in ("matmul", "conv", "update"))
+    return tuple(sorted({(n.op, n.type.dtype, *(a.type.dtype for a in n.args)) for n in products}))
 
 
 def _state(at: int, node: Node) -> State:

@@ -108,7 +108,7 @@ def files(
         "tables": tables,
         "public_headers": headers,
     }
-    values["model_hash"] = model.digest(weights.blob) if model else b""
+    values["model_hash"] = model.digest(weights.blob, device.precision) if model else b""
     result: dict[str, bytes] = {}
 
     def put(path: str, template: str, **more: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgec.artifact.folder import library_name
+from edgec.artifact.library import require_whole
 from edgec.build import Built
 from edgec.emit.source import generate
 from edgec.emit.weights import weights_blob
@@ -22,6 +23,7 @@ class Kernels:
     """The functions of a compiled program, on one thread."""
 
     def __init__(self, program: Program, library: Path, name: str, templates: Sequence[Path] = ()) -> None:
+        require_whole(library)
         self.program = program
         self.library = ctypes.CDLL(str(library))
         self.functions = [call.function.name for call in generate(program, name, templates).calls]

@@ -103,7 +103,7 @@ def given_inputs(graph: Graph, path: str | Path) -> list[dict[str, np.ndarray]]:
     Raises UsageError for a file that cannot be read or does not fit.
     """
     where = str(path)
-    arrays = read_arrays(path)
+    arrays = read_arrays(path, narrow=True)
     if "" in arrays:
         if len(graph.inputs) != 1:
             raise UsageError(
@@ -121,13 +121,15 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
     counts: set[int] = set()
     remembered = states.initial(graph)
     for n in graph.inputs:
-        name, wanted = str(n.attributes["name"]), DTYPES[n.type.dtype]
+        name, wanted = str(n.attributes["name"]), np.dtype(DTYPES[n.type.dtype])
         if name in remembered:
             continue
         if name not in arrays:
             have = ", ".join(map(repr, arrays)) or "nothing"
             raise UsageError(f"input '{name}' is missing", hint=f"it holds {have}", where=where)
         array = np.asarray(arrays[name])
+        if array.dtype.kind == "V" and wanted.kind == "V" and array.dtype.itemsize == wanted.itemsize:
+            array = array.view(wanted)  # as numpy stores it
         if array.dtype != wanted:
             hint = f'array.astype("{np.dtype(wanted).name}") is one'
             raise UsageError(f"'{name}' is {array.dtype}, expected {np.dtype(wanted).name}", hint=hint, where=where)

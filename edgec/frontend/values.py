@@ -22,7 +22,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node, sizes_in, topological
 from edgec.ir.graph import constant as constant_node
-from edgec.ir.types import DTYPES, FLOATS, FOLD_ELEMENTS, Type
+from edgec.ir.types import DTYPES, FLOATS, FOLD_ELEMENTS, Type, is_worth_computing
 
 #: A constant repeated to more elements than this is kept as one copy, which costs no memory in the program.
 _REPEATED_ELEMENTS = 4096
@@ -304,7 +304,8 @@ def computed(value: Value) -> np.ndarray | None:
     if any(n.op == "input" or sizes_in(n) for n in nodes):
         return None
     arrays: dict[Node, np.ndarray] = {}
-    if any(n.type.elements > 16 * FOLD_ELEMENTS for n in nodes):
+    stored = max((n.type.elements for n in nodes if n.is_const), default=0)
+    if not all(n.is_const or is_worth_computing(n.type.elements, stored) for n in nodes):
         raise ModelError("a value that is needed at build time is too large to compute", hint="check the shapes")
     for n in nodes:
         arrays[n] = n.value if n.is_const else evaluate_node(n, [arrays[a] for a in n.args])

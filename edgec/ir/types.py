@@ -14,11 +14,19 @@ from edgec.ir.index import upper
 
 #: What has more elements is never computed at build time, as a whole or on the way, nor are its places listed.
 FOLD_ELEMENTS = 1 << 26
+#: What is stored may grow this many times on the way, however large it is: weights of few bits become floats.
+_GROWTH = 4
 
 __all__ = [
     "CODED", "DTYPES", "FLOATS", "FOLD_ELEMENTS", "MINIFLOATS", "STORED", "Type",
-    "bits", "dtype_name", "ends", "extent_text", "is_float", "plain",
+    "bits", "dtype_name", "ends", "extent_text", "is_float", "is_worth_computing", "plain",
 ]  # fmt: skip
+
+
+def is_worth_computing(elements: int, stored: int) -> bool:
+    """May a value be computed at build time? ``elements`` has the largest result on the way, ``stored`` the largest
+    constant that it is computed from."""
+    return elements <= max(FOLD_ELEMENTS, _GROWTH * stored)
 
 
 def extent_text(extent: Extent) -> str:

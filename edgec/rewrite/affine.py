@@ -12,10 +12,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from edgec import ops
+from edgec.errors import ModelError
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, Node, constant
-from edgec.ir.types import DTYPES, FLOATS, FOLD_ELEMENTS, ends
-from edgec.rewrite.facts import is_static
+from edgec.ir.types import DTYPES, FLOATS, ends
+from edgec.rewrite.facts import is_known, is_static
 from edgec.rewrite.scaling import moved_along
 
 #: Integers that sums of products are made of, narrow ones first.
@@ -62,9 +63,13 @@ def affine(node: Node, reach: int = REACH) -> Affine | None:
 
 
 def value_of(node: Node) -> np.ndarray:
-    """The elements of something static."""
+    """The elements of something static; raises ModelError for what is too large to be `is_known`."""
     if node.is_const:
         return node.value
+    if is_static(node) and not is_known(node):
+        raise ModelError(
+            f"a constant of shape {list(node.type.shape)} is too large to compute", hint="check the shapes of the model"
+        )
     if node not in _values:
         _values[node] = run(Graph((), (("value", node),)), {})["value"]
     return _values[node]
@@ -119,9 +124,7 @@ def _cast(node: Node, reach: int) -> Affine | None:
 def _with_constant(node: Node, reach: int) -> Affine | None:
     for k, c in ((1, node.args[1]), (0, node.args[0])):
         x = node.args[1 - k]
-        if (k == 0 and node.op not in ("add", "mul")) or not is_static(c) or x.type != node.type:
-            continue
-        if not c.is_const and c.type.elements > FOLD_ELEMENTS:
+        if (k == 0 and node.op not in ("add", "mul")) or not is_known(c) or x.type != node.type:
             continue
         found = affine(x, reach - 1)
         if found is None:

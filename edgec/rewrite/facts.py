@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from edgec.ir.graph import Node, sizes_in
-from edgec.ir.types import FLOATS, ends
+from edgec.ir.types import FLOATS, ends, is_worth_computing
 
 Number = Union[int, float, bool]
 
@@ -32,6 +32,7 @@ _KEEPING_INTEGERS = frozenset(
 
 _uniform: WeakKeyDictionary[Node, Number | None] = WeakKeyDictionary()
 _static: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+_largest: WeakKeyDictionary[Node, tuple[int, int]] = WeakKeyDictionary()
 
 
 def uniform(node: Node) -> Number | None:
@@ -53,6 +54,19 @@ def is_static(node: Node) -> bool:
     if node.op in ("const", "input"):
         return node.op == "const"
     return memoized(node, _static, lambda n: n.op != "input" and not sizes_in(n) and all(_static[a] for a in n.args))
+
+
+def is_known(node: Node) -> bool:
+    """Static, and not absurdly large beside the constants that it is computed from: `value_of` may be asked for it."""
+    return is_static(node) and is_worth_computing(*memoized(node, _largest, _largest_of))
+
+
+def _largest_of(node: Node) -> tuple[int, int]:
+    """Elements of the largest result on the way to a static node, and of the largest constant."""
+    if node.is_const:
+        return 0, node.type.elements
+    computed, stored = zip((node.type.elements, 0), *(_largest[a] for a in node.args))
+    return max(computed), max(stored)
 
 
 def memoized(node: Node, known: MutableMapping[Node, Value], derive: Callable[[Node], Value]) -> Value:

@@ -16,7 +16,7 @@ from edgec import ops
 from edgec.ir.graph import Node, constant
 from edgec.ir.types import DTYPES, FLOATS, ends
 from edgec.rewrite.affine import value_of
-from edgec.rewrite.facts import is_static
+from edgec.rewrite.facts import is_known
 
 #: Taps that are looked at one by one.
 _FEW = 1 << 12
@@ -181,7 +181,7 @@ def of_padding(w: Windows, parts: Sequence[Part]) -> Node | None:
     total = ops.node("reduce", taken(weights, parts), combine="add", axes=tuple(range(1, weights.type.rank)))
     each = ops.node("mul", total, constant(np.array(value, dtype)))
     each = ops.node("reshape", each, shape=(weights.type.shape[0], *(1,) * len(parts)))
-    return constant(value_of(each)) if is_static(each) else each
+    return constant(value_of(each)) if is_known(each) else each
 
 
 def combined(w: Windows, y: Node | None, kept: Sequence[Part]) -> Node:
@@ -200,7 +200,7 @@ def combined(w: Windows, y: Node | None, kept: Sequence[Part]) -> Node:
     own = of_padding(w, kept)
     assert own is not None
     more = ops.node("sub", whole, own)
-    return ops.node("add", y, constant(value_of(more)) if is_static(more) else more)
+    return ops.node("add", y, constant(value_of(more)) if is_known(more) else more)
 
 
 def is_neutral(w: Windows) -> bool:

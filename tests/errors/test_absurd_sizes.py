@@ -14,9 +14,12 @@ import pytest
 from small_models import model, node, tensor_input, weights
 
 import edgec
-from edgec.errors import DeviceError
+from edgec import ops, pipeline
+from edgec.errors import DeviceError, ModelError, UsageError
 from edgec.frontend.onnx import import_model
+from edgec.ir.graph import constant
 from edgec.rewrite import affine
+from edgec.rewrite.facts import is_known, is_static
 
 ROOM = 6 << 30  # bytes of address space; a process that has done nothing yet takes two thirds of one gigabyte
 
@@ -107,6 +110,30 @@ def test_inputs_that_no_memory_holds_are_told(tmp_path: Path) -> None:
         )
         assert done.returncode == code and "out of memory: Unable to allocate" in done.stderr, done.stderr[-2000:]
         assert code == 2 or "UsageError" in done.stderr
+
+
+@pytest.mark.parametrize("call", ["check", "bench", "explain", "certify"])
+def test_too_little_memory_is_an_error_in_python(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> NoReturn:
+        raise MemoryError("Unable to allocate 1 TiB")
+
+    monkeypatch.setattr(pipeline, "run", full)
+    with pytest.raises(UsageError, match="out of memory: Unable to allocate 1 TiB"):
+        getattr(edgec, call)(
+            model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4])]), *["y"] * (call == "explain")
+        )
+
+
+def test_a_constant_that_is_absurdly_large_is_not_computed() -> None:
+    """Whoever asks for it; weights that are stored are, however large."""
+    one = constant(np.ones((1, 1), np.float32))
+    grown = ops.node("exp", ops.node("broadcast", one, shape=(2**14, 2**13)))
+    assert is_static(grown) and not is_known(grown)
+    with pytest.raises(ModelError, match="too large to compute"):
+        affine.value_of(grown)
+    stored = constant(np.zeros(2**27, np.int8))
+    assert is_known(ops.node("cast", stored, to="f32"))
+    assert not is_known(ops.node("cast", ops.node("broadcast", stored, shape=(5, 2**27)), to="f32"))
 
 
 def test_what_is_large_by_its_shape_alone_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:

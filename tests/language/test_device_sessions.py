@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,3 +137,18 @@ def test_windows_know_what_they_hold_after_a_fork_and_a_file(device: str, tmp_pa
         assert np.array_equal(restored.next(5), want)
     with pytest.raises(UsageError, match="the network is closed"):
         session.next(5)
+
+
+def test_saved_texts_tell_in_which_precision_they_were_computed(tmp_path: Path) -> None:
+    """The hash that a text begins with differs between builds of one model whose bits differ by design."""
+    path = model_file(tmp_path, TEMPLATE)
+
+    def saved_by(name: str, precision: str) -> str:
+        options = {"device": "cuda_sm90", "precision": precision, "context": CONTEXT, "cache": "fp16", "name": "lm"}
+        edgec.build(path, tmp_path / name, compile=False, **options)
+        text = "".join(p.read_text() for p in sorted((tmp_path / name).glob("*.c*")))
+        (found,) = re.findall(r"'K', 'V', '2'},\s*{([0-9, ]+)}", text)
+        return str(found)
+
+    assert saved_by("a", "fp32") == saved_by("b", "fp32")
+    assert len({saved_by(p, p) for p in ("fp32", "tf32", "fp16")}) == 3

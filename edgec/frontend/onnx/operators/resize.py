@@ -131,7 +131,7 @@ def _resized(call: Call, x: Value, axes: list[_Axis], transformation: str, neare
         if not a.is_fixed:
             work = _along_sizes(call, work, a, transformation, nearest)
         else:
-            check_table(int(a.size))
+            check_table(8 * int(a.size))  # coordinates, shares and places of every element along it
             work = _along(call, work, a, transformation, nearest)
     if work.dtype == x.dtype:
         return work
