@@ -3,8 +3,8 @@
 `python -m benchmarks.robustness.nnsmith --graphs N --python PATH` draws networks 0 to N - 1 with an interpreter that
 has the packages nnsmith and torch, builds and runs each on random inputs, and says how many agree. Networks that are
 already in the folder are not drawn again; results are kept beside them, so that a run goes on where it was. Where
-results differ, both are compared with edgec's own evaluation in double precision: what is nearer to it, or no farther
-than rounding explains, is right.
+results differ by more than the narrowest float type of the network explains, both are compared with edgec's own
+evaluation in double precision: what is nearer to it, or no farther than rounding explains, is right.
 """
 
 from __future__ import annotations
@@ -99,11 +99,12 @@ def _compared(network: Compiled, model: onnx.ModelProto, feeds: Arrays, wanted: 
         got = network(feeds)
     except AssertionError as error:
         return f"differs: {error}"
-    told = [f"{n}: {t}" for n, w in wanted.items() if (t := difference(got[n], np.asarray(w)))]
+    width = narrowest(model)
+    told = [f"{n}: {t}" for n, w in wanted.items() if (t := difference(got[n], np.asarray(w), width))]
     if not told:
         return "agrees"
     precise = _precise(model, feeds)
-    if precise is None or any(difference(got[n], precise[n].astype(w.dtype)) for n, w in wanted.items()):
+    if precise is None or any(difference(got[n], precise[n].astype(w.dtype), width) for n, w in wanted.items()):
         return f"differs: {'; '.join(told)[:300]}"
     return "agrees with double precision alone"
 
@@ -120,8 +121,16 @@ def _precise(model: onnx.ModelProto, feeds: Arrays) -> Arrays | None:
         return None
 
 
-def difference(got: np.ndarray, want: np.ndarray) -> str:
-    """The difference of two results; empty where they agree."""
+def narrowest(model: onnx.ModelProto) -> int:
+    """Bytes of the narrowest float type of a network: a wide result may be a narrow one, cast."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    known = (*graph.input, *graph.output, *graph.value_info)
+    types = [onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in known]
+    return min((t.itemsize for t in types if t.kind == "f"), default=8)
+
+
+def difference(got: np.ndarray, want: np.ndarray, width: int = 8) -> str:
+    """The difference of two results, as far as floats of ``width`` bytes can tell; empty where they agree."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}"
     if want.dtype.kind != "f":
@@ -129,7 +138,7 @@ def difference(got: np.ndarray, want: np.ndarray) -> str:
     else:
         a, b = got.astype(np.float64), want.astype(np.float64)
         most = np.max(np.abs(b), initial=0.0, where=np.isfinite(b))
-        allowed = {2: 2e-2, 4: 1e-4, 8: 1e-8}[want.dtype.itemsize] * most + 1e-30
+        allowed = {2: 2e-2, 4: 1e-4, 8: 1e-8}[min(width, want.dtype.itemsize)] * most + 1e-30
         with np.errstate(all="ignore"):
             wrong = ~((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
     if not wrong.any():
@@ -144,7 +153,7 @@ def drawn(folder: Path, count: int, python: str) -> list[int]:
     first = json.loads(asked.read_text()) if asked.is_file() else 0
     if first < count:
         script = nnsmith_graphs.__file__
-        subprocess.run([python, script, str(folder), str(first), str(count - first)], check=True)
+        subprocess.run([python, "-I", script, str(folder), str(first), str(count - first)], check=True)
         files.replace(asked, json.dumps(count))
     return sorted(int(p.stem) for p in folder.glob("*.onnx") if int(p.stem) < count)
 

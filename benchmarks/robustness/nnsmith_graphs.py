@@ -1,6 +1,6 @@
 """Random networks by NNSmith: a script for an environment that has it, which needs no edgec.
 
-    PYTHON nnsmith_graphs.py FOLDER FIRST COUNT
+    PYTHON -I nnsmith_graphs.py FOLDER FIRST COUNT
 
 Network k is FOLDER/k.onnx; numbers that NNSmith finds no network for in time, or whose export fails, have none.
 """
