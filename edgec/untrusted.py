@@ -41,7 +41,8 @@ def read_arrays(path: str | Path, narrow: bool = False) -> dict[str, np.ndarray]
         loaded = np.load(regular(path), allow_pickle=False)
         if isinstance(loaded, np.lib.npyio.NpzFile):
             with loaded:
-                _require_plausible(Path(path), sum(e.file_size for e in loaded.zip.infolist()))
+                entries = loaded.zip.infolist() if loaded.zip is not None else []
+                _require_plausible(Path(path), sum(entry.file_size for entry in entries))
                 arrays = {name: np.asarray(loaded[name]) for name in loaded.files}
         else:
             arrays = {"": np.asarray(loaded)}
