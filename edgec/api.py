@@ -64,8 +64,7 @@ Found = TypeVar("Found")
 def interface(function: Callable[Given, Found]) -> Callable[Given, Found]:
     """A function of the Python interface: its options have all their names, and long work shows a bar.
 
-    The bar is drawn in a terminal or a notebook, unless ``progress`` is given. Raises UsageError where the system
-    refuses memory or room.
+    The bar is drawn in a terminal or notebook, unless ``progress`` is given. Where memory ends it is a UsageError.
     """
     checked = files.system()(takes_options(function))
     if "progress" not in inspect.signature(function).parameters:
