@@ -5,12 +5,12 @@ Each is a set of files by path (``{name}`` is the prefix) and the templates that
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgec.device.names import ABI, MIN_SDK
+from edgec.emit.foreign import JAVA, JAVASCRIPT, RUST, WIDTH, WORDS
 from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
 from edgec.errors import UsageError
 from edgec.text import did_you_mean, printable
@@ -18,31 +18,6 @@ from edgec.text import did_you_mean, printable
 if TYPE_CHECKING:
     from edgec.device.device import Device
     from edgec.emit.language_model import Session
-
-_FIXED = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
-#: Bytes of the types that callers see.
-WIDTH = {"float": 4, "double": 8, **_FIXED, **{f"u{name}": size for name, size in _FIXED.items()}}
-RUST = {"float": "f32", "double": "f64"} | {c: f"{c[0]}{8 * WIDTH[c]}" for c in WIDTH if c.endswith("_t")}
-_BUFFERS = {1: "ByteBuffer", 2: "ShortBuffer", 4: "IntBuffer", 8: "LongBuffer"}
-#: Java has no unsigned numbers; the bits are the same.
-JAVA = {c: _BUFFERS[size] for c, size in WIDTH.items()} | {"float": "FloatBuffer", "double": "DoubleBuffer"}
-
-JAVASCRIPT = {c: f"{'Ui' if c[0] == 'u' else 'I'}nt{8 * WIDTH[c]}Array" for c in WIDTH if c.endswith("_t")}
-JAVASCRIPT |= {f"{u}int64_t": f"Big{big}64Array" for u, big in (("", "Int"), ("u", "Uint"))}
-JAVASCRIPT |= {"float": "Float32Array", "double": "Float64Array"}
-
-_RUST_WORDS = """
-as box break const continue crate dyn else enum extern false final fn for if impl in let loop macro match mod move mut
-override priv pub ref return self static struct super trait true type unsafe use where yield
-"""
-_JAVA_WORDS = """
-abstract assert boolean break byte catch char class default do extends final finally float handle implements import
-instanceof int interface long native new package private protected public short status strictfp super synchronized this
-throw throws transient try void volatile while
-"""
-_CPP_WORDS = "EOF NULL edgec i386 linux std stderr stdin stdout unix"  # most of them macros
-_WORDS = {"cpp": frozenset(_CPP_WORDS.split()), "python": frozenset(keyword.kwlist)}
-_WORDS |= {"rust": frozenset(_RUST_WORDS.split()), "java": frozenset(_JAVA_WORDS.split())}
 
 
 @dataclass(frozen=True)
@@ -152,7 +127,11 @@ APPS: Mapping[str, Extra] = {
         steps=("adb install {folder}/android/{name}.apk",),
     ),
     "web": Extra(
-        {"web/{name}.js": "apps/web/network.js.jinja"},
+        {
+            "web/{name}.js": "apps/web/network.js.jinja",
+            "web/{name}.d.ts": "apps/web/network.d.ts.jinja",
+            **_below("web", "apps/web", "package.json", "worker.js", "remote.js", "remote.d.ts"),
+        },
         with_system=False,
         arches=("wasm32",),
         only_pictures=True,
@@ -301,7 +280,7 @@ def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
         )
         raise UsageError(f"'{name}' needs the memory map of a board, which '{device.name}' does not have", hint=hint)
     for language in (name, *extra.needs):
-        if prefix in _WORDS.get(language, ()):
+        if prefix in WORDS.get(language, ()):
             raise UsageError(f"'{prefix}' cannot be a name in {language}", hint="choose another --name")
 
 
@@ -318,7 +297,7 @@ def _real(steps: tuple[Any, ...] | None, number: str) -> str:
 
 def _word(name: str) -> str:
     """A name of ours, out of the way of words that Rust or Java have for themselves."""
-    return f"{name}_" if name in _WORDS["rust"] | _WORDS["java"] else name
+    return f"{name}_" if name in WORDS["rust"] | WORDS["java"] else name
 
 
 def _conversation(extra: Extra, model: Session | None) -> Mapping[str, str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import subprocess
+import tarfile
 import zlib
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,6 +63,35 @@ def test_the_module_in_node(tmp_path: Path) -> None:
     wanted = edgec.build(str(DIGITS / "digits.onnx"), device="generic")(image)
     np.testing.assert_allclose(np.fromfile(web / "probabilities.out", np.float32), wanted.reshape(-1), atol=1e-6)
     assert (web / "digits.wasm").stat().st_size < 20_000
+
+
+def test_a_package_is_packed_and_imported(tmp_path: Path) -> None:
+    """By npm, without its registry; then by its name, as a project imports it."""
+    program, npm = need("node", "nodejs"), need("npm", "npm")
+    web = built_page(tmp_path / "digits", str(DIGITS / "digits.onnx"), "digits")
+    packs = [npm, "pack", "--offline", "--json", "--pack-destination", tmp_path]
+    (packed,) = json.loads(subprocess.run(packs, cwd=web, check=True, capture_output=True).stdout)
+    manifest = json.loads((web / "package.json").read_text())
+    assert {file["path"] for file in packed["files"]} == {*manifest["files"], "package.json"}
+    with tarfile.open(tmp_path / packed["filename"]) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "unpacked" / "package").rename(tmp_path / "node_modules" / manifest["name"])
+    (tmp_path / "use.mjs").write_text(
+        f"import {{ Network, INPUTS }} from '{manifest['name']}';\nimport {{ readFile }} from 'node:fs/promises';\n"
+        "const [code, weights] = await Promise.all(['digits.wasm', 'digits_weights.bin'].map((file) =>"
+        f" readFile(new URL(import.meta.resolve('{manifest['name']}/' + file)))));\n"
+        "const network = await Network.of(code, new Uint8Array(weights).buffer);\n"
+        "network.inputs.image.fill(0.5); network.run();\n"
+        "console.log(JSON.stringify([Object.keys(INPUTS), [...network.outputs.probabilities]]));\n"
+    )
+    done = subprocess.run([program, tmp_path / "use.mjs"], check=True, capture_output=True)
+    names, scores = json.loads(done.stdout)
+    wanted = edgec.build(str(DIGITS / "digits.onnx"), device="generic")(np.full((1, 1, 8, 8), 0.5, np.float32))
+    assert names == ["image"]
+    np.testing.assert_allclose(scores, wanted.reshape(-1), atol=1e-6)
+    types = (web / "digits.d.ts").read_text()
+    assert "readonly image: Float32Array;" in types and "readonly probabilities: Float32Array;" in types
 
 
 def test_functions_and_types_in_node() -> None:
@@ -126,6 +157,19 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
             words = browser.run("return document.querySelector('#bars span').textContent")
             assert words == (prepared.labels[name] or f"class {name}")
         (tmp_path / "broken.png").write_bytes(b"no picture")
+        flat = images[1].reshape(-1).tolist()
+        scores = browser.run(
+            "const { RemoteNetwork } = await import('./remote.js'); const network = new RemoteNetwork();"
+            "const { probabilities } = await network.run({ image: given[0] });"
+            "const strange = await network.run({ picture: [] }).catch((problem) => problem.message);"
+            "const late = network.run({ image: given[0] }); network.close();"
+            "const after = network.run({}).catch((problem) => problem.message);"
+            "return [[...probabilities], strange, await late.catch((problem) => problem.message), await after]",
+            flat,
+        )
+        wanted = edgec.build(str(DIGITS / "digits.onnx"), device="generic")(images[1].reshape(1, 1, 8, 8))
+        np.testing.assert_allclose(scores[0], wanted.reshape(-1), atol=1e-6)
+        assert scores[1:] == ["no input is called picture", "the network is closed", "the network is closed"]
         browser.choose("#file", tmp_path / "broken.png")
         browser.wait("return /decoded/.test(document.getElementById('status').textContent)")
 
