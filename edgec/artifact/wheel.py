@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import keyword
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -77,6 +78,8 @@ def wheel(folder: Path, system: str = "manylinux", out: Path | None = None) -> W
     if chosen is None:
         raise UsageError(f"there is no system '{printable(system)}'", hint=f"one of {', '.join(SYSTEMS)}")
     device, name = _device(lock, folder), str(lock["name"])
+    if keyword.iskeyword(name):
+        raise UsageError(f"'{name}' cannot be a name in Python", hint="build with another --name", where=str(folder))
     if device.arch not in chosen.processors:
         there = ", ".join(chosen.processors)
         raise UsageError(f"{system} has no wheels for {device.arch}", hint=f"build with a --device of {there}")

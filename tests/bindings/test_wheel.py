@@ -102,6 +102,12 @@ def test_wheels_that_cannot_be(tmp_path: Path) -> None:
         wheel(out, "amiga")
     with pytest.raises(UsageError, match="not a folder made by edgec"):
         wheel(tmp_path)
+    renamed = out / "edgec.lock"
+    right = renamed.read_text()
+    renamed.write_text(right.replace('"name": "digits"', '"name": "lambda"'))
+    with pytest.raises(UsageError, match="'lambda' cannot be a name in Python"):
+        wheel(out)
+    renamed.write_text(right)
     lock = json.loads((out / "edgec.lock").read_text())
     lock["device_facts"]["toolchain"]["cflags"] = ["-fplugin=a b.so"]
     (out / "edgec.lock").write_text(json.dumps(lock))
