@@ -36,6 +36,7 @@ from benchmarks.targets.network import (
 from benchmarks.targets.programs import PROGRAMS, Outcome, Sample
 from edgec.check.reference import Reference
 from edgec.device.load import load_device
+from edgec.emit.extras import chosen
 from edgec.errors import CheckError, EdgecError, LinkError, ToolchainError, UsageError
 from edgec.frontend import source
 
@@ -63,6 +64,9 @@ def run(job: Mapping[str, Any], target: Path) -> None:
 
 def outcome(device: str, app: str, arithmetic: str, shapes: str, folder: Path) -> Outcome:
     """Build one cell in ``folder`` and see how far it comes. Raises EdgecError where it is refused or wrong."""
+    facts = load_device(device)
+    if app != "none":
+        chosen([app], facts, "net")  # what is not offered is refused before the work
     model = folder / "colors.onnx"
     onnx.save(network(), model)
     sample = _sample(model, folder)
@@ -73,7 +77,6 @@ def outcome(device: str, app: str, arithmetic: str, shapes: str, folder: Path) -
     if arithmetic == "int8":
         np.savez(folder / "calibration.npz", image=as_read(pictures(CALIBRATION, 1))[:, None])
         settings |= {"quantize": "int8", "calibrate": folder / "calibration.npz"}
-    facts = load_device(device)
     out = folder / "net"
     if app == "none":
         return plain.check(model, facts, sample, settings, out)

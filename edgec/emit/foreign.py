@@ -1,4 +1,4 @@
-"""Types and reserved words of the languages that bindings and apps are written in."""
+"""Types and reserved words of the languages and tools that bindings and apps are written for."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ instanceof int interface long native new package private protected public short 
 throw throws transient try void volatile while
 """
 _CPP_WORDS = "EOF NULL edgec i386 linux std stderr stdin stdout unix"  # most of them macros
-#: Words that cannot be names, by binding.
+#: Components of ESP-IDF, in whose place one of the same name would be built.
+_IDF_WORDS = """
+app_trace app_update bootloader bt cmock console cxx driver efuse esp32 esp_timer espcoredump fatfs freertos hal heap
+ieee802154 json linux log lwip main mbedtls mqtt newlib nvs_flash openthread partition_table perfmon protocomm pthread
+riscv sdmmc soc spi_flash spiffs tcp_transport ulp unity usb vfs wear_levelling wpa_supplicant xtensa
+"""
+#: Targets of Zephyr's own build.
+_ZEPHYR_WORDS = "app drivers isr_tables kernel linker menuconfig offsets run syscall_list zephyr"
+#: Words that cannot be names, by binding or app.
 WORDS = {"cpp": frozenset(_CPP_WORDS.split()), "python": frozenset(keyword.kwlist)}
 WORDS |= {"rust": frozenset(_RUST_WORDS.split()), "java": frozenset(_JAVA_WORDS.split())}
+WORDS |= {"esp-idf": frozenset(_IDF_WORDS.split()), "zephyr": frozenset(_ZEPHYR_WORDS.split())}

@@ -21,7 +21,8 @@ def packaged(
     wanted: Iterable[Extra], name: str, files: Mapping[str, bytes], compiled: Sequence[str]
 ) -> dict[str, bytes]:
     """What the packages hold beside their own files: ``compiled`` and the headers in ``src``, and the archives."""
-    shared = [path for path in files if "/" not in path and path.endswith(".h") and path not in _NOT_PACKAGED]
+    headers = [path for path in files if "/" not in path and path.endswith((".h", ".hpp"))]
+    shared = [path for path in headers if path not in _NOT_PACKAGED]
     found: dict[str, bytes] = {}
     for extra in wanted:
         if not extra.package:

@@ -265,6 +265,12 @@ def test_a_module_runs(tmp_path: Path) -> None:
     assert f"CONFIG_{option}=y" in (module / "samples" / "run" / "prj.conf").read_text()
 
 
+def test_a_package_has_the_headers_of_its_bindings(tmp_path: Path) -> None:
+    out = built(tmp_path, "nrf52840", "arduino", "cpp")
+    headers = {path.name for path in out.glob("arduino/digits/src/*.h*")}
+    assert headers == {path.name for path in out.glob("*.h*")} - {"ec_board.h"} and "digits.hpp" in headers
+
+
 @pytest.mark.parametrize(
     ("device", "core"), [(BOARD, "Cortex-M4"), ("rp2040", "Cortex-M0+"), ("cortex_m55", "Cortex-M55")]
 )
@@ -317,6 +323,9 @@ def test_what_has_no_package_is_refused(tmp_path: Path) -> None:
             with pytest.raises(UsageError, match="is not for"):
                 edgec.build(DIGITS / "digits.onnx", tmp_path / "net", device=device, app=app, compile=False)
         assert APPS[app].package
+    for app, device, name in (("esp-idf", "esp32p4", "heap"), ("zephyr", "nrf52840", "kernel")):
+        with pytest.raises(UsageError, match=f"'{name}' cannot be a name in {app}"):
+            edgec.build(DIGITS / "digits.onnx", tmp_path / "net", device=device, app=app, name=name, compile=False)
     with pytest.raises(UsageError, match="no operating system"):
         edgec.build(DIGITS / "digits.onnx", tmp_path / "net", device=BOARD, app="arduino", weights="file")
     assert not (tmp_path / "net").exists()
