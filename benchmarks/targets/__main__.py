@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from contextlib import suppress
@@ -24,6 +25,8 @@ from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.networks.wheels import default_cache
 from benchmarks.targets import page, single
 from benchmarks.targets.cells import Cell, cells, drawn
+
+_COMMIT = ("rev-parse", "--short", "HEAD")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,8 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = drawn(cells(options.only), options.cells, options.seed)
     known = {} if options.again else read_rows(options.rows)
     todo = [c for c in wanted if c.name not in known]
+    made = {"date": date.today().isoformat(), "commit": _told("git", "-C", str(Path(__file__).parent), *_COMMIT)}
+    emulator = _told("qemu-aarch64", "--version").partition("\n")[0]
     for number, cell in enumerate(todo):
-        row = {"name": cell.name, "date": date.today().isoformat(), **judged(cell, options.patience)}
+        row = {"name": cell.name, **made, "emulator": emulator, **judged(cell, options.patience)}
         append_row(options.rows, row)
         told = row.get("how") or row.get("error")
         print(f"{number + 1}/{len(todo)} {cell.name}: {row['verdict']}: {told}", flush=True)
@@ -49,6 +54,13 @@ def main(arguments: list[str] | None = None) -> int:
     if options.write:
         options.write.write_text(page.text(rows.values()), encoding="utf-8")
     return int(any(rows[c.name]["verdict"] in page.BROKEN for c in wanted))
+
+
+def _told(*command: str) -> str:
+    """What a program prints; nothing where it is not there or fails."""
+    with suppress(OSError):
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return ""
 
 
 def judged(cell: Cell, patience: float) -> Row:

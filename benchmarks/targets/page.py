@@ -99,8 +99,12 @@ def _cell(message: str) -> str:
 
 def _provenance(found: Mapping[str, Row]) -> str:
     dates: Sequence[str] = sorted({r["date"] for r in found.values()})
+    commits = Counter(str(r.get("commit") or "unknown") for r in found.values())
+    states = ", ".join(f"{n} cells of commit {c}" for c, n in commits.most_common())
+    emulators = "".join(sorted(f" {name}." for name in {r.get("emulator") for r in found.values()} if name))
     between = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "no date"
     return (
         f"## Provenance\n\n{between}; edgec {edgec.__version__}, onnxruntime {onnxruntime.__version__}; "
-        f"{len(found)} cells.\n\n```sh\npython -m benchmarks.targets --write docs/results/targets.md\n```"
+        f"{len(found)} cells: {states}.{emulators}\n\n"
+        "```sh\npython -m benchmarks.targets --write docs/results/targets.md\n```"
     )

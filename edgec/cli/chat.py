@@ -207,6 +207,8 @@ class _Talk:
 
     def _summary(self, found: Usage) -> str:
         """The line behind the answers: on standard error, so that standard output is the text alone."""
+        if not found.prompt_tokens:
+            return ""
         sys.stderr.write(
             f"[{counted(found.prompt_tokens, 'token')} of prompts, {found.reused_tokens} of them known, "
             f"first token after {found.prefill_seconds:.2f} s; {counted(found.completion_tokens, 'token')} of answers,"

@@ -31,14 +31,14 @@ def steps(
         made.append(("look", shlex.quote(as_argument(found["report"]))))
     if start == "import":
         made.append(("check", f"edgec check {again}"))
-        if here:
+        if here and (found["compiler"] or not found["language_model"]):
             timed = shlex.quote(folder) if found["language_model"] else f"{again} --vs {peer}"
             made.append(("time", f"edgec bench {timed}"))
     if found["cross"] is not None:
         source, build = shlex.quote(folder), shlex.quote(f"{folder}/build")
         cross = f" {found['cross']}" if found["cross"] else ""
         made.append(("use in C", f"cmake -S {source} -B {build}{cross} && cmake --build {build}"))
-    if here:
+    if here and found["compiler"]:
         has_tokens = found["language_model"] and found["language_model"]["has_tokens"]
         if has_tokens:
             words = "" if found["language_model"]["chat"] else " --raw --prompt 'Once upon a time'"

@@ -51,6 +51,7 @@ def test_pasted_commands_ask_for_the_same_build(shell: Shell, options: list[str]
     assert (again["kernels"], again["threads"], again["name"]) == (built["kernels"], built["threads"], built["name"])
     lock = [Path(folder, "edgec.lock").read_bytes() for folder in ("an artefact", "another")]
     assert lock[0] == lock[1]
+    assert "in Python" not in commands, "it has no library"
 
 
 def test_commands_of_a_compiled_build_are_of_its_folder(shell: Shell, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_apps_and_bindings_are_lists_with_commas(shell: Shell) -> None:
 def test_no_line_is_broken(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     lines = shell("build", "my net.onnx", "-o", "a b", "--no-compile", "--numeric", "exact").splitlines()
-    assert "check      edgec check 'my net.onnx' --numeric exact" in lines
+    assert "check     edgec check 'my net.onnx' --numeric exact" in lines
     assert any(line.endswith("&& cmake --build 'a b/build'") for line in lines)
 
 
@@ -94,7 +95,15 @@ def test_settings_of_a_folder_are_asked_for_by_the_folder(shell: Shell, tmp_path
 
 
 def test_words_are_quoted() -> None:
-    found = {"folder": "a b", "runs_here": True, "report": None, "language_model": None, "cross": "", "name": "x"}
+    found = {
+        "folder": "a b",
+        "runs_here": True,
+        "compiler": "gcc",
+        "report": None,
+        "language_model": None,
+        "cross": "",
+        "name": "x",
+    }
     options = ["my net.onnx", "--override", "KIND a b=c", "--materialize", "it's $HOME"]
     made = steps(found, options, (), "import", "onnxruntime")
     assert shlex.split(made[0]["command"]) == ["edgec", "check", *options]
