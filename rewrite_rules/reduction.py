@@ -1,5 +1,7 @@
 """Reductions of reductions, and what can be drawn out of them."""
 
+from math import prod
+
 from edgec.ir.types import FLOATS
 from edgec.ops import node
 from edgec.rewrite import rule_on
@@ -40,6 +42,33 @@ def reduce_instead_of_pooling(n, view):
         return "its window is not the whole of the dimensions"
     axes = range(x.type.rank - len(kernel), x.type.rank)
     return node("reduce", x, combine=n.attributes["combine"], axes=axes)
+
+
+#: Elements of a window from which on two passes over memory cost less than one whose sums are as long.
+LARGE = 49
+SIZES = ("kernel", "strides", "dilations")
+
+
+def large_windows(random):
+    x = given("x", 1, random.randint(1, 3), *(random.randint(13, 16) for _ in range(2)))
+    strides, dilations = (random.choice([1, 2]), random.choice([1, 2])), (random.choice([1, 2]), 1)
+    yield node("pool", x, combine=random.choice(["add", "max"]), kernel=(7, 7), strides=strides, dilations=dilations)
+    steps = {"kernel": (1, 7, 7), "strides": (2, 1, 1), "dilations": (1, 1, 1)}
+    yield node("pool", given("x", 1, 1, 5, 13, 14), combine="max", **steps)
+
+
+@rule_on("pool", family="reduction", numeric="reassociates", examples=large_windows)
+def separate_windows(n, view):
+    """A pool with large windows is one along rows, then one along columns: 13 x 13 elements are 13 + 13."""
+    kernel = n.attributes["kernel"]
+    if prod(kernel) < LARGE:
+        return "its windows are small"
+    (x,) = n.args
+    first = max(d for d, extent in enumerate(kernel) if extent > 1)
+    for passed in ({first}, {*range(len(kernel))} - {first}):
+        own = {name: tuple(v if d in passed else 1 for d, v in enumerate(n.attributes[name])) for name in SIZES}
+        x = node("pool", x, combine=n.attributes["combine"], **own)
+    return x
 
 
 def scaled_sums(random):

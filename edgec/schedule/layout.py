@@ -17,7 +17,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Node
 from edgec.ir.index import upper
 from edgec.ir.lanes import NARROWEST
-from edgec.ir.nest import most
+from edgec.ir.nest import coefficient, most
 from edgec.schedule.program import Buffer, View
 
 
@@ -78,19 +78,7 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
         return []
     derived = block.formula
     if anchor.op in ("conv", "pool"):
-        pooled = pooled_of(derived.body)
-        channel = _channel_of(block, anchor) if pooled is None else 1
-        if anchor.type.rank < 3 or channel is None:
-            return []
-        wishes = [(block.output, channel)]
-        for load in X.loads(derived.body):
-            dimension = _walked_by(load, {derived.variables[channel]})  # each channel by itself, as in pools
-            if dimension is None:
-                dimension = _walked_by(load, _last_summed(derived))
-            # Few channels are as good as broadcast from rows as they are.
-            if dimension is not None and load.value.type.rank >= 3 and load.value.type.bounds[dimension] >= 8:
-                wishes.append((load.value, dimension))
-        return wishes
+        return [] if _slides_along_rows(block, anchor) else _of_channels(block, anchor)
     if anchor.op == "matmul":
         if block.output is anchor:
             return [(block.output, block.output.type.rank - 1)]
@@ -99,6 +87,39 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
     if _is_over_several(anchor):
         return []
     return _rows_of(block, anchor)
+
+
+def _of_channels(block: Block, anchor: Node) -> list[tuple[Node, int]]:
+    """Layout votes of a convolution or pool: channels should be contiguous in the result and the operand."""
+    derived = block.formula
+    channel = _channel_of(block, anchor) if pooled_of(derived.body) is None else 1
+    if anchor.type.rank < 3 or channel is None:
+        return []
+    wishes = [(block.output, channel)]
+    for load in X.loads(derived.body):
+        dimension = _walked_by(load, {derived.variables[channel]})  # each channel by itself, as in pools
+        if dimension is None:
+            dimension = _walked_by(load, _last_summed(derived))
+        # Few channels are as good as broadcast from rows as they are.
+        if dimension is not None and load.value.type.rank >= 3 and load.value.type.bounds[dimension] >= 8:
+            wishes.append((load.value, dimension))
+    return wishes
+
+
+def _slides_along_rows(block: Block, anchor: Node) -> bool:
+    """Can lanes of a pool as well run along rows: do its windows move by one element there?"""
+    if anchor.op != "pool" or block.output.type.shape != anchor.type.shape:
+        return False
+    row = block.formula.variables[-1]
+    loads = [load for load in X.loads(block.formula.body) if load.args and not load.value.is_const]
+    return row.op == "var" and most(row) >= NARROWEST and all(coefficient(e.args[-1], row) == 1 for e in loads)
+
+
+def _along_rows(block: Block) -> Votes:
+    """Layout votes of a pool whose lanes run along rows."""
+    row = block.formula.variables[-1]
+    places = ((load.value, _walked_by(load, {row})) for load in X.loads(block.formula.body))
+    return ((block.output, block.output.type.rank - 1), *((value, d) for value, d in places if d is not None))
 
 
 def _is_over_several(anchor: Node) -> bool:
@@ -110,13 +131,15 @@ Votes = tuple[tuple[Node, int], ...]
 
 
 def _alternatives(block: Block) -> list[Votes]:
-    """Layout votes of which any would do: those of gathers that leave several dimensions whole.
+    """Layout votes of which any would do: those of gathers that leave several dimensions whole, and those of pools.
 
-    And those of reductions over several, the last of which is taken where nothing else is known.
+    And those of reductions over several. The last is taken where nothing else is known.
     """
     if block.kind in ("map", "window") and (chosen := _whole_rows(block)):
         return chosen if len(chosen) > 1 else []
     anchor = next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
+    if anchor is not None and _slides_along_rows(block, anchor):
+        return [_along_rows(block), tuple(_of_channels(block, anchor))]
     if anchor is None or anchor.op != "reduce" or not _is_over_several(anchor):
         return []
     return [tuple(_rows_of(block, anchor))]
