@@ -242,7 +242,7 @@ def _command(rows: Sequence[Row], note: str, command: str) -> str:
         "## Provenance",
         "",
         f"{between}; edgec {edgec.__version__}, onnxruntime {onnxruntime.__version__}, Python",
-        f"{platform.python_version()}, {_processor()}; fp32 unless the file says otherwise, batch 1, {on}.",
+        f"{platform.python_version()}, {processor()}; fp32 unless the file says otherwise, batch 1, {on}.",
         f"{timed} networks were timed, the others compared only (`--seconds 0`). {note}".strip(),
         "",
         "```sh",
@@ -252,7 +252,7 @@ def _command(rows: Sequence[Row], note: str, command: str) -> str:
     return "\n".join(lines)
 
 
-def _processor() -> str:
+def processor() -> str:
     facts = Path("/proc/cpuinfo")
     lines = facts.read_text(encoding="utf-8").splitlines() if facts.is_file() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
