@@ -107,8 +107,10 @@ def _of_channels(block: Block, anchor: Node) -> list[tuple[Node, int]]:
 
 
 def _slides_along_rows(block: Block, anchor: Node) -> bool:
-    """Can lanes of a pool as well run along rows: do its windows move by one element there?"""
-    if anchor.op != "pool" or block.output.type.shape != anchor.type.shape:
+    """Can lanes of a pool or depthwise convolution as well run along rows: do its windows move by one element there?"""
+    channels = anchor.type.bounds[1:2]
+    by_channel = anchor.op == "conv" and (anchor.attributes["groups"],) == channels == anchor.args[0].type.bounds[1:2]
+    if not (anchor.op == "pool" or by_channel) or block.output.type.shape != anchor.type.shape:
         return False
     row = block.formula.variables[-1]
     loads = [load for load in X.loads(block.formula.body) if load.args and not load.value.is_const]
@@ -116,7 +118,7 @@ def _slides_along_rows(block: Block, anchor: Node) -> bool:
 
 
 def _along_rows(block: Block) -> Votes:
-    """Layout votes of a pool whose lanes run along rows."""
+    """Layout votes of a pool or depthwise convolution whose lanes run along rows."""
     row = block.formula.variables[-1]
     places = ((load.value, _walked_by(load, {row})) for load in X.loads(block.formula.body))
     return ((block.output, block.output.type.rank - 1), *((value, d) for value, d in places if d is not None))

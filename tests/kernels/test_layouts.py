@@ -91,10 +91,11 @@ def test_rows_that_are_gathered_leave_the_layout_to_their_reader() -> None:
     assert {d for n, d in inner.items() if n.type.shape[1:2] == (32,)} == {1}
 
 
-def test_pools_run_along_rows_or_channels_as_their_neighbors_do() -> None:
+def test_windows_run_along_rows_or_channels_as_their_neighbors_do() -> None:
     """Alone, a caller's rows are read and written; the padded copy between them is no reason for channels last."""
     image = pad(value("x", 1, 32, 20, 20), 1, 1)
-    alone = plan(graph(pool(pool(image, "max", (3, 3)), "add", (2, 2))))
+    wide = pad(conv(image, weights(32, 1, 5, 5), groups=32), 1, 1)
+    alone = plan(graph(pool(pool(wide, "max", (3, 3)), "add", (2, 2))))
     assert set(innermost_dimensions(alone).values()) <= {3}
     between = plan(graph(conv(pool(relu(conv(image, weights(32, 32, 3, 3))), "max", (3, 3)), weights(8, 32, 1, 1))))
     pooled = next(b.output for b in between.blocks if any(n.op == "pool" for n in b.nodes))
