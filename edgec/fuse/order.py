@@ -21,6 +21,8 @@ from edgec.ir.types import DTYPES
 SMALL = 8
 #: One that takes this many times less than the largest of all is nothing.
 TINY = 512
+#: The most bytes of one number.
+NUMBER = 8
 
 
 def in_less_memory(plan: Plan) -> Plan:
@@ -153,7 +155,8 @@ class _Uses:
                 heappush(heap, j)
             while heap:
                 j = heappop(heap)
-                if not done[j] and not waits[j] and self._large(j) and is_early(j):
+                is_near = self._large(j) or self.results[j] <= NUMBER  # others may wait for one number
+                if not done[j] and not waits[j] and is_near and is_early(j):
                     for other in run(j):
                         heappush(heap, other)
         return order

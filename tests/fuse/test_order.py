@@ -85,3 +85,18 @@ def test_sums_behind_a_copy_or_a_vector_are_early() -> None:
     uses = _Uses(plan)
     one = 4 * 4 * 16 * 14 * 14
     assert uses.peak(range(len(plan.blocks))) <= 10 * one  # 12.8 where they wait
+
+
+def test_a_number_that_others_wait_for_is_early() -> None:
+    """Updates that wait for a finite loss come as their gradients do: it is known before the first of them."""
+    graph = _step(6, first=True)
+    loss = (Value(graph.outputs[-1][1]) * 2.0).sum(range(2), keep=False)  # stored before the other gradients
+    fine = emit("abs", loss) < float("inf")
+    states = [placeholder(f"s{k}", Type("f32", (16, 16))) for k in range(6)]
+    moved = [emit("select", fine, Value(g) + Value(s), Value(s)).node for s, (_, g) in zip(states, graph.outputs)]
+    outputs = (("loss", loss.node), *((f"n{k}", n) for k, n in enumerate(moved)))
+    plan = fuse.plan(Graph((*graph.inputs, *states), outputs), materialize=())
+    uses = _Uses(plan)
+    order = uses.freeing_early(range(len(plan.blocks)))
+    place = {plan.blocks[k].output: at for at, k in enumerate(order)}
+    assert place[fine.node] == place[loss.node] + 1
