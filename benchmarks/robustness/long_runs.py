@@ -1,7 +1,7 @@
 """Long runs: threads under ThreadSanitizer, many calls with flat memory, and the host code of GPUs under sanitizers.
 
 `python -m benchmarks.robustness.long_runs threads --seconds 600`, `... calls --calls 1000000`, `... opencl`,
-`... cuda`.
+`... cuda`, `... cuda_threads`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 CALLERS, WORKERS = 8, 3
 #: How much memory may grow between a tenth of the calls and all of them, in KiB.
 GROWTH = 256
+EMULATED = ("-std=c++17", "-DEC_ON_CPU", "-Wno-unknown-pragmas", "-x", "c++")
 STRICT = ("-std=gnu11", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-march=native")
 
 
@@ -115,23 +116,34 @@ def opencl(folder: Path, runs: int) -> Calls:
 
 def cuda(folder: Path, runs: int) -> Calls:
     """The host code and the kernels of CUDA in the emulation, whose groups of threads are fibers."""
-    flags = ["-std=c++17", "-DEC_ON_CPU", "-Wno-unknown-pragmas", "-x", "c++"]
-    return _on_a_gpu(folder, runs, "cuda_sm90", ["g++", *flags])
+    return _on_a_gpu(folder, runs, "cuda_sm90", ["g++", *EMULATED])
 
 
-def _on_a_gpu(folder: Path, runs: int, device: str, compiler: Sequence[str]) -> Calls:
-    """Sessions opened, run and closed under ASan and UBSan; what drivers and the emulation keep is theirs."""
+def cuda_threads(folder: Path, runs: int) -> Calls:
+    """Four threads with sessions of their own under ThreadSanitizer, which the emulation tells of its fibers."""
+    return _on_a_gpu(folder, runs, "cuda_sm90", ["g++", *EMULATED], "thread", 4)
+
+
+def _on_a_gpu(
+    folder: Path,
+    runs: int,
+    device: str,
+    compiler: Sequence[str],
+    sanitizers: str = "address,undefined",
+    callers: int = 1,
+) -> Calls:
+    """Sessions opened, run and closed under sanitizers; what drivers and the emulation keep is theirs."""
     out, program = folder / device, folder / f"{device}-calls"
     api.build(model(16), out=out, name="net", device=device, compile=False)
     taken = [
         p for suffix in ("c", "cu") for p in sorted(out.glob(f"*.{suffix}")) if p.name not in ("main.c", "runner.c")
     ]
-    flags = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{out}", "-o", program]
+    flags = ["-O1", "-g1", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", f"-I{out}", "-o", program]
     weights = ["-x", "assembler-with-cpp", *sorted(out.glob("*.S"))]
     command = [*compiler, *flags, HERE / "device_calls.c", *taken, *weights, "-lm", "-lpthread", "-ldl"]
     subprocess.run(list(map(str, command)), check=True, cwd=out)
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
-    done = subprocess.run([str(program), str(runs)], capture_output=True, text=True, env=environment)
+    done = subprocess.run([str(program), str(runs), str(callers)], capture_output=True, text=True, env=environment)
     found = re.search(r"(\d+) calls, (\d+) wrong", done.stdout)
     if found is None or done.returncode:
         raise SystemExit(f"the calls ended with {done.returncode}:\n{done.stdout}{done.stderr[-4000:]}")
@@ -140,7 +152,7 @@ def _on_a_gpu(folder: Path, runs: int, device: str, compiler: Sequence[str]) -> 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("threads", "calls", "python", "opencl", "cuda"))
+    parser.add_argument("kind", choices=("threads", "calls", "python", "opencl", "cuda", "cuda_threads"))
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--calls", type=int, default=10000)
     given = parser.parse_args(arguments)
@@ -149,9 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.kind == "threads":
             found = threads(folder, given.seconds)
         else:
-            found = {"calls": soak, "python": soak_python, "opencl": opencl, "cuda": cuda}[given.kind](
-                folder, given.calls
-            )
+            kinds = {
+                "calls": soak, "python": soak_python, "opencl": opencl, "cuda": cuda, "cuda_threads": cuda_threads,
+            }  # fmt: skip
+            found = kinds[given.kind](folder, given.calls)
     grown = found.late - found.early
     print(f"| {given.kind} | {found.made:,} | {found.wrong} | {grown} KiB |")
     return int(found.wrong > 0 or grown > GROWTH)

@@ -51,14 +51,29 @@ def test_cuda_host(tmp_path: Path) -> None:
     assert long_runs.cuda(tmp_path, 12).wrong == 0
 
 
+def test_cuda_threads(tmp_path: Path) -> None:
+    assert long_runs.cuda_threads(tmp_path, 1).wrong == 0
+
+
+def test_a_race_of_cuda_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that keep their sessions at one place."""
+    text = (long_runs.HERE / "device_calls.c").read_text()
+    one = text.replace("  net_session *session = NULL;", "  static net_session *session = NULL;")
+    assert one != text
+    (tmp_path / "device_calls.c").write_text(one)
+    monkeypatch.setattr(long_runs, "HERE", tmp_path)
+    with pytest.raises(SystemExit, match=r"data race|ended with"):
+        long_runs.cuda_threads(tmp_path, 1)
+
+
 def test_a_write_behind_a_buffer_of_cuda_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the caller, into which the host code copies."""
     text = (long_runs.HERE / "device_calls.c").read_text()
-    short = text.replace("y[NET_Y_ELEMENTS],", "y[NET_Y_ELEMENTS - 1],").replace("memset(y, 0xff, sizeof y);", "")
+    short = text.replace("y[NET_Y_ELEMENTS];", "y[NET_Y_ELEMENTS - 1];").replace("memset(y, 0xff, sizeof y);", "")
     assert short.count("NET_Y_ELEMENTS - 1") == 1
     (tmp_path / "device_calls.c").write_text(short)
     monkeypatch.setattr(long_runs, "HERE", tmp_path)
-    with pytest.raises(SystemExit, match="global-buffer-overflow"):
+    with pytest.raises(SystemExit, match="stack-buffer-overflow"):
         long_runs.cuda(tmp_path, 1)
 
 

@@ -1,6 +1,7 @@
 /* CUDA on the CPU, for tests without a GPU: thread blocks run one after the other, the threads of a block (or of a cluster
  * of them) as fibers that yield where they synchronize. A fiber that never does runs to its end and takes the next thread,
- * so that kernels without barriers cost no switches. Device memory is the memory of the process. */
+ * so that kernels without barriers cost no switches. Device memory is the memory of the process. Every thread of the host
+ * has a device of its own. */
 #ifndef EC_CUDA_CPU_H
 #define EC_CUDA_CPU_H
 
@@ -17,7 +18,7 @@
 
 #define __device__
 #define __global__
-#define __shared__ static
+#define __shared__ static thread_local
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline, unused))
@@ -27,13 +28,28 @@ struct uint2 { alignas(8) unsigned x; unsigned y; };
 struct uint4 { alignas(16) unsigned x; unsigned y, z, w; };
 static inline __attribute__((unused)) float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
+#ifdef __SANITIZE_THREAD__ /* ThreadSanitizer is told which fiber runs */
+extern "C" {
+void *__tsan_get_current_fiber(void);
+void *__tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void *fiber);
+void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+}
+#else
+static inline void *__tsan_get_current_fiber(void) { return nullptr; }
+static inline void *__tsan_create_fiber(unsigned) { return nullptr; }
+static inline void __tsan_destroy_fiber(void *) {}
+static inline void __tsan_switch_to_fiber(void *, unsigned) {}
+#endif
+
 struct ec_place { unsigned x, y, z; };
 
 /* The threads of one block. */
 struct ec_fibers {
   enum { WARP = 32, STACK = 256 * 1024 };
-  struct Fiber { ucontext_t context; unsigned thread; char *stack; };
+  struct Fiber { ucontext_t context; unsigned thread; char *stack; void *known; };
   ucontext_t home;
+  void *known = nullptr; /* to ThreadSanitizer, as the fiber that a launch comes from */
   std::vector<Fiber *> idle, waiting;
   Fiber *current = nullptr;
   const std::function<void()> *body = nullptr;
@@ -44,7 +60,14 @@ struct ec_fibers {
   bool capturing = false;
   std::vector<std::function<void()>> captured;
 
-  static ec_fibers &all() { static ec_fibers one; return one; }
+  static ec_fibers &all() { static thread_local ec_fibers one; return one; }
+  ~ec_fibers() {
+    for (Fiber *f : idle) {
+      __tsan_destroy_fiber(f->known);
+      free(f->stack);
+      delete f;
+    }
+  }
 
   static void enter() {
     ec_fibers &f = all();
@@ -56,7 +79,7 @@ struct ec_fibers {
         (*f.body)();
       }
       f.idle.push_back(me);
-      swapcontext(&me->context, &f.home);
+      f.go_home(me);
     }
   }
   Fiber *fresh() {
@@ -72,6 +95,7 @@ struct ec_fibers {
     f->context.uc_stack.ss_sp = f->stack;
     f->context.uc_stack.ss_size = STACK;
     f->context.uc_link = nullptr;
+    f->known = __tsan_create_fiber(0);
     makecontext(&f->context, (void (*)())enter, 0);
     return f;
   }
@@ -82,16 +106,22 @@ struct ec_fibers {
   void resume(Fiber *f) {
     current = f;
     take(f->thread);
+    __tsan_switch_to_fiber(f->known, 0);
     swapcontext(&home, &f->context);
+  }
+  void go_home(Fiber *me) {
+    __tsan_switch_to_fiber(known, 0);
+    swapcontext(&me->context, &home);
   }
   /* Lets the others come as far. */
   void yield() {
     Fiber *me = current;
     waiting.push_back(me);
-    swapcontext(&me->context, &home);
+    go_home(me);
   }
   void run(unsigned groups, unsigned cluster, unsigned threads, const std::function<void()> &kernel) {
     body = &kernel;
+    known = __tsan_get_current_fiber();
     members = threads;
     count = threads * cluster;
     shown.assign(2 * count, Shown());
@@ -149,7 +179,7 @@ static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, i
 static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
 
 static inline __attribute__((unused)) unsigned char *ec_shared(void) {
-  alignas(16) static unsigned char rooms[8][227 * 1024];
+  alignas(16) static thread_local unsigned char rooms[8][227 * 1024];
   return rooms[ec_fibers::all().group.x - ec_fibers::all().first];
 }
 static inline __attribute__((unused)) void ec_cluster_sync(void) { ec_fibers::all().cluster_sync(); }
