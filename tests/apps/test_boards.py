@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import subprocess
 from pathlib import Path
 
@@ -62,6 +63,20 @@ def test_pictures_on_a_microcontroller(tmp_path: Path) -> None:
     for path, digit in pictures(tmp_path, 2):
         (out / "embedded" / path.name).write_bytes(path.read_bytes())
         assert make(out / "embedded", "run", f"FILE={path.name}").splitlines()[0] == DIGIT_NAMES[digit]
+
+
+def test_memory_is_cleared_at_its_own_address(tmp_path: Path) -> None:
+    """Behind the data in flash, 1.2 MB of program and 3 MB of memory would be more than 4 MB of flash."""
+    need_board()
+    edgec.build(str(DIGITS / "digits.onnx"), tmp_path / "out", name="digits", device="mps2_an386", extras=["embedded"])
+    make(tmp_path / "out" / "embedded")
+    images = [p.read_bytes() for p in (tmp_path / "out" / "embedded").rglob("*") if p.is_file()]
+    (image,) = [data for data in images if data[:4] == b"\x7fELF" and data[16] == 2]
+    (begin,), (size, count) = struct.unpack_from("<I", image, 28), struct.unpack_from("<2H", image, 42)
+    parts = [struct.unpack_from("<6I", image, begin + k * size) for k in range(count)]
+    empty = [part for part in parts if part[0] == 1 and part[4] == 0]  # nothing in the file
+    assert empty and all(physical == virtual for _, _, virtual, physical, *_ in empty)
+    assert "__bss_start__; word < __bss_end__; ++word) *word = 0;" in (tmp_path / "out" / "ec_board.c").read_text()
 
 
 def test_stack_and_heap_are_as_large_as_asked_for_and_needed(tmp_path: Path) -> None:
