@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def outcome(command: str, place: str, kib: int, folder: Path) -> str:
-    """How a command ends: works, refused, or what is wrong."""
+    """The end of a command: works, refused, or the mistake in words."""
     small, large = folder / "small", folder / "large"
     for path in (small, large):
         path.mkdir(exist_ok=True)

@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _told(*command: str) -> str:
-    """What a program prints; nothing where it is not there or fails."""
+    """The output of a program; nothing where it is not there or fails."""
     with suppress(OSError):
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return ""

@@ -24,7 +24,7 @@ _FULL, _LOST, _NOT_SAVED, _NOT_ADAPTER = 17, 18, 24, 25
 
 
 def facts_of(folder: Path) -> Any:
-    """What the lock of a built folder says of its language model; raises UsageError where it holds none."""
+    """The language model in the lock of a built folder; raises UsageError where it holds none."""
     facts = read_lock(folder).get("language_model")
     if not facts:
         raise UsageError("this is no language model", hint="build one from a GGUF file", where=str(folder))

@@ -13,14 +13,14 @@ _NOT_PACKAGED = frozenset(["ec_board.h"])
 
 
 def place_of(wanted: Iterable[Extra], place: str) -> str:
-    """Where weights are: the tools of boards assemble no files of bytes, and packages have them as an array."""
+    """The place of weights: the tools of boards assemble no files of bytes, and packages have them as an array."""
     return "array" if place == "incbin" and any(extra.package for extra in wanted) else place
 
 
 def packaged(
     wanted: Iterable[Extra], name: str, files: Mapping[str, bytes], compiled: Sequence[str]
 ) -> dict[str, bytes]:
-    """What the packages hold beside their own files: ``compiled`` and the headers in ``src``, and the archives."""
+    """The content of packages beside their own files: ``compiled`` and the headers in ``src``, and the archives."""
     headers = [path for path in files if "/" not in path and path.endswith((".h", ".hpp"))]
     shared = [path for path in headers if path not in _NOT_PACKAGED]
     found: dict[str, bytes] = {}

@@ -87,7 +87,7 @@ class Contract(BlockSchedule):
 
     @property
     def parts(self) -> Parts | None:
-        """What of a sum is added up on its own; None where it is added up as a whole."""
+        """The part of a sum that is added up on its own; None where it is added up as a whole."""
         return self.fp16.parts if self.fp16 is not None else self.long
 
     @property
@@ -301,7 +301,7 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
 
 
 def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int, int]]:
-    """What `tile_costs` gives for a contraction, the least first."""
+    """The costs that `tile_costs` gives for a contraction, the least first."""
     steps = prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
     row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     columns = ceil(most(c.n) / c.micro.columns)
