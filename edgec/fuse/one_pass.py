@@ -33,14 +33,16 @@ def in_one_pass(graph: Graph, results: Iterable[Node]) -> Graph:
     if not inner:
         return graph
     forward = {n for n in topological(results) if n.op not in ("input", "const")}
+    across = _going_across(list(graph.nodes()), users)
+    stored = {a for n in inner for a in n.args} - inner
     made: dict[tuple[Node, int], Node] = {}
 
     def change(n: Node, args: tuple[Node, ...]) -> Node:
         if n in forward or n.op in ("input", "const"):
             return n
-        copies = 2 if _goes_across(n, users) else 1
+        copies = 2 if n in across else 1
         new = tuple(
-            _copied(a, inner, copies, made) if a in inner and _length(a, inner) <= LONGEST else b
+            _copied(a, inner, copies, made) if a in inner and _length(a, inner, stored) <= LONGEST else b
             for a, b in zip(n.args, args)
         )
         return n if new == n.args else ops.node(n.op, *new, **n.attributes)
@@ -77,16 +79,23 @@ def _reduces_rows(n: Node) -> bool:
     return bool(axes) and axes == list(range(rank - len(axes), rank))
 
 
-def _goes_across(n: Node, users: Mapping[Node, Sequence[Node]]) -> bool:
-    """Does all that follows from a node, element by element, end in sums across rows?"""
-    if n.op == "reduce":
-        return not _reduces_rows(n)
-    below = users.get(n, ())
-    return bool(below) and all((u.op == "reduce" or u.op in WITHIN) and _goes_across(u, users) for u in below)
+def _going_across(order: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> set[Node]:
+    """The nodes of an ``order`` of which all that follows, element by element, ends in sums across rows."""
+    found: set[Node] = set()
+    for n in reversed(order):
+        below = users.get(n, ())
+        if n.op == "reduce":
+            goes = not _reduces_rows(n)
+        else:
+            goes = bool(below) and all((u.op == "reduce" or u.op in WITHIN) and u in found for u in below)
+        if goes:
+            found.add(n)
+    return found
 
 
-def _length(value: Node, inner: set[Node]) -> int:
-    return sum(n in inner for n in topological([value], known={a for n in inner for a in n.args} - inner))
+def _length(value: Node, inner: set[Node], stored: set[Node]) -> int:
+    """The number of operators from what is ``stored`` to a value within rows."""
+    return sum(n in inner for n in topological([value], known=stored))
 
 
 def _copied(n: Node, inner: set[Node], copies: int, made: dict[tuple[Node, int], Node]) -> Node:

@@ -158,6 +158,20 @@ def test_weights_of_a_normalization_have_a_kernel_of_their_own() -> None:
         np.testing.assert_allclose(got[name], wanted[name], rtol=1e-4, atol=1e-4)
 
 
+def test_what_follows_from_rows_is_looked_at_once() -> None:
+    """Values that meet again forty times, and a long chain, take no longer than their nodes."""
+    x = Value(_x())
+    powers = emit("exp", x - x.reduce("max", [1]))
+    y, z = powers / powers.sum([1]), powers * 2.0
+    for _ in range(40):
+        z = (z + 1.0) * (z - 1.0)
+    for _ in range(3000):
+        z = z * 0.5
+    graph = Graph(_inputs(z.node), (("y", y.node), ("z", z.sum([0]).node)))
+    changed = in_one_pass(graph, [y.node])
+    assert len(changed.nodes()) - len(graph.nodes()) in range(1, 24)
+
+
 def test_a_graph_without_rows_stays_as_it_is() -> None:
     x = _x()
     y = _gelu(Value(x)).node
