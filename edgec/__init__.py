@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.version import __version__
 
 if TYPE_CHECKING:
+    from edgec.advise.advise import Advice, advise
     from edgec.api import bench, build, check, from_torch, load, masks, reopen, score, tune
     from edgec.artifact.language_model import LanguageModel
     from edgec.artifact.network import Network
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from edgec.report.look import explain, inspect, profile
 
 __all__ = [
-    "Built", "EdgecError", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer",
-    "__version__", "bench", "build", "certify", "check", "explain", "from_torch", "inspect", "load", "masks", "profile",
-    "reopen", "score", "tune",
+    "Advice", "Built", "EdgecError", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer",
+    "__version__", "advise", "bench", "build", "certify", "check", "explain", "from_torch", "inspect", "load", "masks",
+    "profile", "reopen", "score", "tune",
 ]  # fmt: skip
 
 #: The modules of the public names.
@@ -36,6 +37,7 @@ _MODULES = {
     **dict.fromkeys(("bench", "build", "check", "from_torch", "load", "masks", "reopen", "score", "tune"), "edgec.api"),
     **dict.fromkeys(("Built", "Model"), "edgec.build"),
     **dict.fromkeys(("explain", "inspect", "profile"), "edgec.report.look"),
+    **dict.fromkeys(("Advice", "advise"), "edgec.advise.advise"),
     "certify": "edgec.certify.interface",
     "EdgecError": "edgec.errors",
     "LanguageModel": "edgec.artifact.language_model",

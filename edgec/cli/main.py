@@ -9,6 +9,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from edgec.artifact.names import is_built
+from edgec.cli import advise as advise_verb
 from edgec.cli import bench as bench_verb
 from edgec.cli import certify as certify_verb
 from edgec.cli import chat as chat_verbs
@@ -241,6 +242,7 @@ def check(
 
 bench_verb.register(app)
 certify_verb.register(app)
+advise_verb.register(app)
 
 
 @command(app)

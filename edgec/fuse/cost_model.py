@@ -42,17 +42,17 @@ class CostModel:
     def __call__(self, block: Block) -> float:
         if self.device is not None and self.device.gpu.multiply_adds:
             return self._on_gpu(block, self.device)
-        return self._costs.kernel.launch_s + max(self._limits(block))
+        return self._costs.kernel.launch_s + max(self.limits(block))
 
     def waits_for_weights(self, block: Block) -> bool:
         """True where a CPU waits for the constants of a block: fewer uses of the same constants save nothing there."""
         if self.device is not None and self.device.gpu.multiply_adds:
             return False
-        arithmetic, transfers = self._limits(block)
+        arithmetic, transfers = self.limits(block)
         constants = sum(i.type.bytes for i in block.inputs if i.is_const)
         return transfers * constants > arithmetic * bytes_of(block)
 
-    def _limits(self, block: Block) -> tuple[float, float]:
+    def limits(self, block: Block) -> tuple[float, float]:
         """Seconds of the arithmetic and of the bytes of a block on a CPU, of which the larger counts."""
         lanes = self.device.lanes(4) if self.device is not None else 4
         cache = (self.device.l2_bytes if self.device is not None else 0) or 256 << 10

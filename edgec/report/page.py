@@ -42,6 +42,12 @@ def diff_page(found: Record) -> str:
     return _environment().get_template("diff.html.jinja").render(diff=found, style=Markup(_text("style.css")))
 
 
+def advice_page(found: Record, chart: Record) -> str:
+    """The HTML of advice, with a chart of its trials."""
+    template = _environment().get_template("advise.html.jinja")
+    return template.render(advice=found, chart=chart, style=Markup(_text("style.css")))
+
+
 def numbers(document: Record) -> str:
     """The types of a network's arithmetic, that of the most of it first: "int8, fp32"."""
     flops: dict[str, float] = {}

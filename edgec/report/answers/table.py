@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgec.report.answers import build, certify, check, document, inspect, others, timing
+from edgec.report.answers import advise, build, certify, check, document, inspect, others, timing
 
 #: The types of what a command prints, by its name; each may print `frame.Refused` too.
 ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "build": (build.BuildAnswer, build.UntilAnswer),
     "check": (check.CheckAnswer, check.ScoreAnswer, check.TrainingCheckAnswer),
     "bench": (timing.BenchAnswer, timing.DecodingAnswer, timing.StepsAnswer),
+    "advise": (advise.AdviseAnswer,),
     "certify": (certify.CertifyAnswer,),
     "inspect": (inspect.InspectAnswer, inspect.InspectBuiltAnswer),
     "explain": (inspect.ExplainAnswer,),
