@@ -13,8 +13,10 @@ from edgec.ir.graph import Graph, Node, constant
 Named = tuple[str, Graph]
 
 
-def attention(query: Node, key: Node, v: Node, mask: Node | None = None, scale: float = 0.3) -> Node:
-    """[.., m, k], [.., n, k] and [.., n, d] to [.., m, d]."""
+def attention(
+    query: Node, key: Node, v: Node, mask: Node | None = None, scale: float = 0.3, is_guarded: bool = False
+) -> Node:
+    """[.., m, k], [.., n, k] and [.., n, d] to [.., m, d]; ``is_guarded``: shares that are not a number are 0."""
     rank = key.type.rank
     scores = ops.node("matmul", query, transpose(key, *range(rank - 2), rank - 1, rank - 2))
     scores = ops.node("mul", scores, number(scale))
@@ -22,7 +24,10 @@ def attention(query: Node, key: Node, v: Node, mask: Node | None = None, scale: 
         scores = ops.node("select", mask, scores, number(-np.inf))
     elif mask is not None:
         scores = ops.node("add", scores, mask)
-    return ops.node("matmul", softmax(scores, scores.type.rank - 1), v)
+    shares = softmax(scores, scores.type.rank - 1)
+    if is_guarded:
+        shares = ops.node("select", ops.node("isnan", shares), number(0.0), shares)
+    return ops.node("matmul", shares, v)
 
 
 def heads(x: Node, count: int) -> Node:
@@ -60,6 +65,9 @@ def attentions(sizes: tuple[tuple[int, ...], ...] = LARGE, masked: int = 260, sh
     i, j = np.mgrid[:masked, :keys]
     window = np.where((j <= i) & (j > i - 40), 0, -np.inf).astype(np.float32)
     yield "attention in a window that slides", graph(attention(*qkv, constant(window)))
+    yield "guarded attention", graph(attention(*qkv, value("mask", 1, masked, keys), is_guarded=True))
+    blind = np.where((j <= i) & (i % 7 != 3), 0, -np.inf).astype(np.float32)
+    yield "guarded attention to nothing by some", graph(attention(*qkv, constant(blind), is_guarded=True))
     pieces = constant((i // 100 == j // 100) & (j < 250))
     yield "attention within pieces", graph(attention(*qkv, pieces))
     near = np.where(j <= i + 5, (j - i) * np.float32([0.1, 0.2]).reshape(2, 1, 1), -np.inf).astype(np.float32)

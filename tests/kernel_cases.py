@@ -9,7 +9,7 @@ import numpy as np
 from attention_cases import attentions
 from function_cases import comparisons, functions
 from integer_cases import byte_convolutions, byte_products, depthwise, lanes, reductions
-from procedure_cases import descending, recurring, scanning, scattering, selection, sorting
+from procedure_cases import attending, descending, recurring, scanning, scattering, selection, sorting
 from product_cases import columns, contractions, convolutions, epilogues, few, grouped, pooled, rearranged, winograds
 from small_graphs import (
     SIZES,
@@ -270,6 +270,7 @@ GROUPS = {
     g.__name__: g
     for g in (
         attentions,
+        attending,
         contractions,
         convolutions,
         grouped,

@@ -211,3 +211,34 @@ def recurring() -> Iterator[Named]:
     yield "gru between products", graph(softmax(ops.node("matmul", last, weights(8, 9)), 1))
     yield "gru of no steps", graph(recurrence(CELLS["gru"], 0, 3, 4))
     yield "lstm of no sequence", graph(recurrence(CELLS["lstm"], 3, 0, 4), relu(value("z", 2)))
+
+
+def attention_gradients(outer: tuple[int, ...], m: int, n: int, k: int, d: int, *mask: Node) -> Node:
+    """The gradients of attention of heads ``outer``, whose operands are inputs; queries are small, as if scaled."""
+    query, key, v = value("q", *outer, m, k), value("k", *outer, n, k), value("v", *outer, n, d)
+    query = ops.node("mul", query, number(0.5 * k**-0.5))
+    return ops.node("attention_gradients", query, key, v, value("g", *outer, m, d), value("p", *outer, m), *mask)
+
+
+def attending() -> Iterator[Named]:
+    """Queries and keys around blocks of 64 and 48, features around vectors, masks of every shape."""
+    sizes = ((1, 1, 1, 1), (63, 49, 5, 16), (64, 48, 16, 7), (65, 47, 33, 1), (130, 101, 20, 70), (5, 200, 64, 64))
+    for m, n, k, d in sizes:
+        yield f"gradients of attention {m}x{n}x{k}x{d}", graph(attention_gradients((2,), m, n, k, d))
+    yield "gradients of attention without heads", graph(attention_gradients((), 70, 50, 8, 8))
+    yield "gradients of attention of no heads", graph(attention_gradients((0,), 3, 5, 4, 4), relu(value("z", 2)))
+    outer, m, n = (2, 3), 70, 100
+    causal = np.where(np.tri(m, n, dtype=bool), 0, -np.inf).astype(np.float32)
+    blind = np.where(np.arange(m)[:, None] % 3 == 1, -np.inf, np.zeros((m, n))).astype(np.float32)
+    late = np.where((np.arange(n) < 50) | (np.arange(n) > 98), -np.inf, 0).astype(np.float32)
+    masks = {
+        "what came before": constant(causal.reshape(1, 1, m, n)),
+        "nothing by some": constant(blind.reshape(1, 1, m, n)),
+        "a few by all": constant(late.reshape(1, 1, 1, n)),
+        "nothing at all": constant(np.full((1, 1, 1, 1), -np.inf, np.float32)),
+        "those of a sample": value("mask", 2, 1, 1, n),
+        "those of a head": value("mask", 1, 3, m, n),
+        "each": value("mask", 2, 3, m, 1),
+    }
+    for name, mask in masks.items():
+        yield f"gradients of attention to {name}", graph(attention_gradients(outer, m, n, 9, 17, mask))

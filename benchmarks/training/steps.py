@@ -53,16 +53,17 @@ def exported(case: Case, batch: int) -> onnx.ModelProto:
 
 
 def shared(proto: onnx.ModelProto, module: torch.nn.Module) -> onnx.ModelProto:
-    """The model with one initializer for a parameter of several names, as the module has it."""
+    """The model with one initializer for a parameter of several names: the first that the module has for it."""
     first = {id(p): name for name, p in module.named_parameters()}
-    every = module.named_parameters(remove_duplicate=False)
-    names = {name: first[id(p)] for name, p in every if name != first[id(p)]}
-    kept = set(first.values()) & {t.name for t in proto.graph.initializer}
+    names = {name: first[id(p)] for name, p in module.named_parameters(remove_duplicate=False)}
+    stored: set[str] = set()
     for t in list(proto.graph.initializer):
-        if names.get(t.name) in kept:
+        t.name = names.get(t.name, t.name)
+        if t.name in stored:
             proto.graph.initializer.remove(t)
+        stored.add(t.name)
     for node in proto.graph.node:
-        node.input[:] = [names[i] if names.get(i) in kept else i for i in node.input]
+        node.input[:] = [names.get(i, i) for i in node.input]
     return proto
 
 

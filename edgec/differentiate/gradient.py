@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from edgec.differentiate.attention import attention_back, attention_of
 from edgec.differentiate.composites import composite
 from edgec.differentiate.elementwise import elementwise
 from edgec.errors import ModelError
@@ -39,11 +40,13 @@ def gradients(
     seed: Node | None = None,
     origin: Origin = _UNNAMED,
     through: Collection[str] = (),
+    blocks: bool = False,
 ) -> tuple[Node | None, ...]:
     """d sum(result * seed) / d each of ``by``; None where nothing depends on it but by way of what ``cut_paths`` tells.
 
     Operators named in ``through`` hand their gradient on as it is, as if they changed nothing: the straight-through
-    estimator of Bengio et al. (2013), for ``round``.
+    estimator of Bengio et al. (2013), for ``round``. With ``blocks`` the scores of attention are computed again, a
+    block at a time, rather than kept.
 
     Raises ModelError for a result that is no float, a seed of another type, and an operator without a derivative, with
     the names that ``origin`` has for it.
@@ -62,6 +65,12 @@ def gradients(
         if n not in reached or not received[n]:
             continue
         totals[n] = added(received.pop(n))
+        attention = attention_of(n, reached) if blocks else None
+        if attention is not None:
+            for operand, share in attention_back(n, totals[n], attention):
+                if operand in reached:
+                    received[operand].append(share)
+            continue
         whole = composite(n, totals[n])
         if whole is not None:
             operand, part = whole

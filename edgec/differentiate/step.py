@@ -36,7 +36,8 @@ class Choices:
     """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, the
     number of steps whose gradients change weights together, the input that counts the steps, if there is one, whether
     the optimizer takes weights as one vector, whether the loss is scaled for gradients in halves, whether moments take
-    in gradients at once, and by the names of other inputs the outputs that renew them."""
+    in gradients at once, by the names of other inputs the outputs that renew them, and whether attention goes backwards
+    in blocks."""
 
     loss: Loss
     optimizer: Optimizer
@@ -48,6 +49,7 @@ class Choices:
     scales: bool = False
     at_once: bool = False
     running: Mapping[str, str] = field(default_factory=dict)
+    blocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     weights = [inputs[w] for w in choices.trained]
     scaling = Scaling.of(names) if choices.scales else None
     slope = cost.slope if scaling is None else cost.slope * scaling.factor
-    found = gradients(node, weights, seed=slope.node, origin=graph.origin)
+    found = gradients(node, weights, seed=slope.node, origin=graph.origin, blocks=choices.blocks)
     lost = [w for w, s in zip(choices.trained, found) if s is None]
     if len(lost) == len(weights):
         cuts = [f"{listed(graph.names(c.node))}: {c.reason}" for c in cut_paths(node, weights)][:3]

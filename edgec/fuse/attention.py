@@ -33,6 +33,8 @@ class Attention:
 
     ``score`` is over ``DOT``, ``result`` over ``MIXED``; query, key and value are loads, the last two perhaps of
     narrower numbers. ``weight`` is a factor of each key's value beside its share: 1, or a scale of stored values.
+    Where it ``is_guarded``, shares that are not a number are 0, as exporters of PyTorch write it: those of a query that
+    sees no key.
     """
 
     keys: Expr
@@ -43,6 +45,7 @@ class Attention:
     weight: Expr
     score: Expr
     result: Expr
+    is_guarded: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -69,7 +72,8 @@ def is_attention(split: Split, gpu: bool = False) -> bool:
     found = attention_of(split.body)
     if found is None or not is_fixed(*found.features):
         return False
-    if not (found.is_plain or gpu or has_few_queries(split.variables, split.body)):
+    is_few = has_few_queries(split.variables, split.body)
+    if not (found.is_plain or gpu or is_few) or (found.is_guarded and (gpu or is_few)):
         return False
     others = X.free_variables(found.query) | X.free_variables(found.key) | X.free_variables(found.weight)
     return any(is_fixed(v) for v in split.variables if v in X.free_variables(found.value) - others)
@@ -125,7 +129,7 @@ def _parts(mixed: Expr, body: Expr) -> Attention | None:
     found = _factors(product, n)
     if found is None:
         return None
-    exponential, weight, value = found
+    exponential, weight, value, is_guarded = found
     (difference,) = exponential.args
     if difference.op != "sub" or X.reduce("max", (n,), difference.args[0]) is not difference.args[1]:
         return None
@@ -142,7 +146,8 @@ def _parts(mixed: Expr, body: Expr) -> Attention | None:
     result = X.substitute(body, {mixed: MIXED})
     if reduces(result):
         return None
-    return Attention(n, features, query, key, value, weight, X.substitute(score, {dots[0]: DOT}), result)
+    score = X.substitute(score, {dots[0]: DOT})
+    return Attention(n, features, query, key, value, weight, score, result, is_guarded)
 
 
 def _is_stored(e: Expr) -> bool:
@@ -151,17 +156,22 @@ def _is_stored(e: Expr) -> bool:
     return e.dtype == "f32" and lies.op == "load" and lies.dtype in LANES
 
 
-def _factors(product: Expr, n: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """(exponential, weight, value) of a product exp(..) / sum of exp(..) * weight * value over the keys ``n``.
+def _factors(product: Expr, n: Expr) -> tuple[Expr, Expr, Expr, bool] | None:
+    """(exponential, weight, value, is guarded) of a product exp(..) / sum of exp(..) * weight * value over the keys
+    ``n``.
 
     The division and the products may be written in any order; the value has all loops of the weight and others.
     """
     above: list[Expr] = []
     below: list[Expr] = []
+    guarded: list[Expr] = []
     stack = [(product, False)]
     while stack:
         e, is_divisor = stack.pop()
-        if e.op == "mul" and not is_divisor:
+        if e.op == "select" and not is_divisor and _is_guard(e):
+            guarded.append(e.args[2])
+            stack.append((e.args[2], False))
+        elif e.op == "mul" and not is_divisor:
             stack += [(a, False) for a in e.args]
         elif e.op == "div" and not is_divisor:
             stack += [(e.args[0], False), (e.args[1], True)]
@@ -173,12 +183,23 @@ def _factors(product: Expr, n: Expr) -> tuple[Expr, Expr, Expr] | None:
     rest = [e for e in above if e is not exponential]
     if exponential is None or not rest or any(map(reduces, rest)):
         return None
+    shares = (exponential / below[0], exponential * (X.const(1.0, "f32") / below[0]))
+    if any(g not in shares for g in guarded):
+        return None
     value = max(rest, key=_places)
     weight = X.const(1.0, "f32")
     for e in rest:
         if e is not value:
             weight = e if weight.op == "const" else weight * e
-    return (exponential, weight, value) if X.free_variables(weight) <= X.free_variables(value) else None
+    if not X.free_variables(weight) <= X.free_variables(value):
+        return None
+    return exponential, weight, value, bool(guarded)
+
+
+def _is_guard(e: Expr) -> bool:
+    """Is it 0 in the place of what is not a number?"""
+    condition, zero, x = e.args
+    return condition.op == "isnan" and condition.args[0] is x and zero.op == "const" and zero.value == 0
 
 
 def _places(e: Expr) -> tuple[int, int]:

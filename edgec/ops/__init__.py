@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 from edgec.ops import (  # noqa: F401  (they register)
+    attention,
     chance,
     contraction,
     control,

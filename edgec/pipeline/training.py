@@ -163,7 +163,17 @@ def _step(
     joins = context.options.device.language == "cuda"  # a launch costs what a kernel over a small weight does
     scales = _scales(context)
     choices = Choices(
-        loss, asked.optimizer, trained, axis, asked.accumulate, counter, joins, scales, not joins, running
+        loss,
+        asked.optimizer,
+        trained,
+        axis,
+        asked.accumulate,
+        counter,
+        joins,
+        scales,
+        not joins,
+        running,
+        blocks=not joins,
     )
     step = training_step(graph, choices)
     kept = [w for w in weights if w.name in step.trained]

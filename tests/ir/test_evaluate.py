@@ -232,6 +232,15 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
     ],
     "descend": [([[2, 3], [1, 3], [0, 3]], lambda: apply("descend", TREE_ROWS, *TREES, depth=2))],
     "dequantize": [(AT[:, :3] * B[:2, [0, 0, 1]], lambda: apply("dequantize", AT[:, :3], B[:2, :2], axis=1, block=2))],
+    # Shares of 1/4 and 3/4: 0.1875 * (12 - 4) along the difference of scores.
+    "attention_gradients": [
+        ([1.5, -1.5, 1.5, 4.0, 12.0],
+         lambda: apply(
+             "attention_gradients",
+             *map(np.array, ([[1.0]], [[0.0], [1.0]], [[0.0], [0.5]], [[16.0]], [6.0])),
+             np.log([[1.0, 3.0 / np.e]]),
+         )),
+    ],
     "recurrence": [([[[3.5]], [[9.5]], [[9.5]]], lambda: doubling())],
     "branch": [
         (A, lambda: apply("branch", np.array(True), A, -A)),

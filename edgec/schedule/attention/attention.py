@@ -52,6 +52,7 @@ class Attention(BlockSchedule):
     score_has_lanes: bool
     result_has_lanes: bool
     seen: tuple[Expr, Expr] | None  # from which key on, up to which one, by ``m`` of a block's first query
+    is_guarded: bool  # the result is 0 where no key is seen
 
     @property
     def task_loops(self) -> tuple[Expr, ...]:
@@ -106,6 +107,7 @@ class Parts:
     score: Expr
     result: Expr
     seen: MaskRange | None
+    is_guarded: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -130,6 +132,7 @@ def parts_of(flat: Flat, weights: Weights) -> Parts | None:
         tuple(v for v in flat.loops if v is not m and v is not d), m, found.keys, d, found.features,
         found.query, found.key, found.value, found.weight, found.score,
         with_contiguous_weights(found.result, flat.loops, d, weights), visible(found.score, m, found.keys),
+        found.is_guarded,
     )  # fmt: skip
 
 
@@ -153,5 +156,5 @@ def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
         lanes, vectors, rows, value_vectors,
         is_vectorizable(X.substitute(score, {DOT: X.load("dot", (p.m,), "f32")}), p.m),
         is_vectorizable(X.substitute(p.result, {MIXED: X.load("mixed", (p.d,), "f32")}), p.d),
-        p.seen.of_blocks(vectors * lanes, weights) if p.seen is not None else None,
+        p.seen.of_blocks(vectors * lanes, weights) if p.seen is not None else None, p.is_guarded,
     )  # fmt: skip

@@ -1,0 +1,121 @@
+"""Attention backwards in blocks: the same gradients as those of its parts, in all spellings, no scores in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attention_cases import attention, heads
+from chance import SEED
+from small_graphs import arrays, doubled, graph, number, softmax, transpose, value, weights
+
+from edgec import ops, pipeline
+from edgec.differentiate import gradients
+from edgec.errors import ModelError
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph, Node, constant
+from edgec.options import resolve
+from edgec.schedule.program import Program
+
+M, N = 130, 101
+CAUSAL = np.tri(M, N, dtype=bool)
+
+
+def _operands(*outer: int) -> tuple[Node, Node, Node]:
+    return value("q", *outer, M, 12), value("k", *outer, N, 12), value("v", *outer, N, 20)
+
+
+def _divided(q: Node, k: Node, v: Node) -> Node:
+    scores = ops.node("div", ops.node("matmul", q, transpose(k, 0, 2, 1)), number(4.0))
+    return ops.node("matmul", softmax(scores, 2), v)
+
+
+def _hidden(q: Node, k: Node, v: Node) -> Node:
+    scores = ops.node("matmul", q, transpose(k, 0, 2, 1))
+    scores = ops.node("select", constant(~CAUSAL), number(-np.inf), scores)
+    return ops.node("matmul", softmax(scores, 2), v)
+
+
+def _with_itself(q: Node, k: Node, v: Node) -> Node:
+    """Keys are values, so that one operand has two gradients."""
+    return attention(q, k, k, scale=0.2)
+
+
+BEFORE = constant(np.where(CAUSAL, 0, -np.inf).astype(np.float32))
+BLIND = constant(np.where(CAUSAL & (np.arange(M)[:, None] % 5 != 3), 0, -np.inf).astype(np.float32))
+SPELLINGS = {
+    "plain": lambda q, k, v: attention(q, k, v),
+    "divided": _divided,
+    "causal": lambda q, k, v: attention(q, k, v, BEFORE),
+    "hidden": _hidden,
+    "chosen": lambda q, k, v: attention(q, k, v, value("seen", 1, M, N, dtype="bool")),
+    "mask of samples": lambda q, k, v: attention(q, k, v, value("mask", 2, 1, N)),
+    "guarded": lambda q, k, v: attention(q, k, v, BEFORE, is_guarded=True),
+    "with itself": _with_itself,
+}
+
+
+def _by_weights(made: Node, blocks: bool) -> Graph:
+    """The gradients of squares of a result by all inputs that are floats."""
+    seed = ops.node("mul", made, number(2.0))
+    inputs = [n for n in graph(made).inputs if n.attributes["name"] in ("q", "k", "v")]
+    found = gradients(made, inputs, seed=seed, blocks=blocks)
+    return graph(*(g for g in found if g is not None))
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_the_gradients_of_its_parts(name: str) -> None:
+    made = SPELLINGS[name](*_operands(2))
+    apart, inside = (_by_weights(made, blocks) for blocks in (False, True))
+    assert [n.op for n in inside.operations()].count("attention_gradients") == 1
+    given = {k: x.astype(np.float64) if x.dtype == np.float32 else x for k, x in arrays(apart, SEED).items()}
+    for k in ("q", "k"):
+        given[k] *= 0.5
+    want, got = (evaluate.run(doubled(g), given) for g in (apart, inside))
+    assert len(want) == len(got) > 1
+    for port, array in want.items():
+        assert np.abs(got[port] - array).max() <= 1e-10 * np.abs(array).max(), port
+
+
+def test_a_query_that_sees_no_key_has_no_gradient() -> None:
+    inside = _by_weights(attention(*_operands(2), BLIND, is_guarded=True), True)
+    found = evaluate.run(inside, arrays(inside, SEED))
+    assert all(np.isfinite(x).all() for x in found.values())
+    assert not found["y0"][:, 3::5].any() and found["y0"][:, 4::5].any()
+
+
+def test_what_is_no_attention_keeps_its_scores() -> None:
+    q, k, v = _operands(2)
+    trained = value("mask", 2, M, N)
+    learned = attention(q, k, v, trained)
+    found = gradients(learned, [q, trained], blocks=True)
+    assert not any(n.op == "attention_gradients" for n in graph(*(g for g in found if g is not None)).operations())
+    few = attention(value("q", 4, 8), value("k", 4, 8), value("v", 4, 8))
+    (slope,) = gradients(few, [value("q", 4, 8)], blocks=True)
+    assert slope is not None and not any(n.op == "attention_gradients" for n in graph(slope).operations())
+
+
+def test_a_step_keeps_no_scores() -> None:
+    x = value("x", 1, 512, 24)
+    parts = [ops.node("matmul", x, weights(24, 24, scale=0.2)) for _ in range(3)]
+    mixed = transpose(attention(*(heads(p, 3) for p in parts)), 0, 2, 1, 3)
+    seed = value("g", *mixed.type.shape)
+
+    def arena(blocks: bool) -> int:
+        (slope,) = gradients(mixed, [x], seed=seed, blocks=blocks)
+        assert slope is not None
+        context = pipeline.Context(resolve({}))
+        done = pipeline.run(graph(mixed, slope), context, start="simplify", until="schedule")
+        program: Program = done["schedule"]
+        return program.arena_bytes
+
+    scores = 4 * 3 * 512 * 512
+    assert arena(True) < scores / 4 < 2 * scores < arena(False)
+
+
+def test_operands_that_do_not_fit() -> None:
+    q, k, v = _operands(2)
+    g, p = value("g", 2, M, 20), value("p", 2, M)
+    with pytest.raises(ModelError, match="of the gradients of attention"):
+        ops.node("attention_gradients", q, k, v, g, value("p", 2, N))
+    with pytest.raises(ModelError, match="of the gradients of attention"):
+        ops.node("attention_gradients", q, k, v, g, p, value("mask", 2, M, N + 1))
