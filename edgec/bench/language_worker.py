@@ -136,7 +136,7 @@ class OnnxruntimeGenai(Engine):
         options = {"intra_op_num_threads": threads, "inter_op_num_threads": 1}
         config.overlay(json.dumps({"model": {"decoder": {"session_options": options}}}))
         self._model = onnxruntime_genai.Model(config)
-        self._length = context
+        self._length = context + 1
         self._generator: Any = None
 
     def prefill(self, tokens: list[int]) -> int:
