@@ -9,8 +9,7 @@ one thread, the lesser of wall and CPU time, of turns; an error is relative to t
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,11 +22,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import edgec
 from benchmarks import measure
+from benchmarks.zoo.operator_cases import OPERATORS, Ints, Single
 from benchmarks.zoo.page import processor
 from edgec.artifact.network import Network
 from edgec.bench.timing import thread_seconds
 
-Shape = Sequence[int]
+OPSET = 21
 #: Turns of both sides, at least.
 TURNS = 40
 HEAD = """\
@@ -48,84 +48,33 @@ python -m benchmarks.zoo.operators --page docs/results/operators.md
 """
 
 
-@dataclass(frozen=True)
-class Single:
-    """One operator: the shapes of its inputs and of its weights, and its attributes."""
-
-    operator: str
-    inputs: Sequence[Shape]
-    weights: Sequence[Shape] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-
-def conv(shape: Shape, weights: Shape, stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1) -> Single:
-    rank = len(shape) - 2
-    attributes = {"strides": [stride] * rank, "pads": [pad] * 2 * rank, "dilations": [dilation] * rank, "group": groups}
-    return Single("Conv", [shape], [weights], attributes)
-
-
-def pool(operator: str, shape: Shape, kernel: int, pad: int) -> Single:
-    return Single(operator, [shape], (), {"kernel_shape": [kernel] * 2, "pads": [pad] * 4})
-
-
-OPERATORS: Mapping[str, Single] = {
-    "conv 3x3 stride 2, deep, 5x5": conv((1, 2048, 5, 5), (128, 2048, 3, 3), 2, 1),
-    "conv 3x3, 3x3 image": conv((1, 512, 3, 3), (512, 512, 3, 3), 1, 1),
-    "conv 3x3, 4x4, batch 4": conv((4, 512, 4, 4), (512, 512, 3, 3), 1, 1),
-    "conv 1x1, one pixel, batch 8": conv((8, 1024, 1, 1), (256, 1024, 1, 1)),
-    "conv 11x11 stride 4 of 3 channels": conv((1, 3, 224, 224), (96, 3, 11, 11), 4, 2),
-    "conv 7x7 stride 2 of 3 channels": conv((1, 3, 224, 224), (64, 3, 7, 7), 2, 3),
-    "conv 5x5": conv((1, 64, 28, 28), (64, 64, 5, 5), 1, 2),
-    "conv 3x3 to 36 channels": conv((1, 256, 50, 50), (36, 256, 3, 3), 1, 1),
-    "conv 3x3 to 1 channel": conv((1, 32, 128, 128), (1, 32, 3, 3), 1, 1),
-    "conv 5x5 stride 3, 17x19": conv((1, 48, 17, 19), (80, 48, 5, 5), 3, 1),
-    "conv 3x3 dilated by 6": conv((1, 256, 32, 32), (256, 256, 3, 3), 1, 6, 6),
-    "conv 3x3 of 4 groups": conv((1, 96, 28, 28), (96, 24, 3, 3), 1, 1, groups=4),
-    "conv 3x3 of 40 groups": conv((1, 120, 28, 28), (120, 3, 3, 3), 1, 1, groups=40),
-    "depthwise 31x31": conv((1, 64, 28, 28), (64, 1, 31, 31), 1, 15, groups=64),
-    "depthwise 3x3 stride 2, 7x7": conv((1, 960, 7, 7), (960, 1, 3, 3), 2, 1, groups=960),
-    "depthwise 3x3 of two outputs": conv((1, 64, 56, 56), (128, 1, 3, 3), 1, 1, groups=64),
-    "patches of 32x32": conv((1, 3, 224, 224), (768, 3, 32, 32), 32),
-    "conv of video": conv((1, 16, 8, 28, 28), (32, 16, 3, 3, 3), 1, 1),
-    "conv of sound, 80 to 512": conv((1, 80, 3000), (512, 80, 3), 1, 1),
-    "conv of sound, 10 stride 5": conv((1, 512, 999), (512, 512, 10), 5),
-    "transposed conv 4x4 stride 2": Single(
-        "ConvTranspose", [(1, 256, 16, 16)], [(256, 128, 4, 4)], {"strides": [2, 2], "pads": [1] * 4}
-    ),
-    "transposed conv 2x2 stride 2": Single("ConvTranspose", [(1, 64, 64, 64)], [(64, 3, 2, 2)], {"strides": [2, 2]}),
-    "average pool 3x3": pool("AveragePool", (1, 256, 35, 35), 3, 1),
-    "max pool 13x13": pool("MaxPool", (1, 256, 20, 20), 13, 6),
-    "product of a row": Single("MatMul", [(1, 4096)], [(4096, 4096)]),
-    "product, long sums": Single("MatMul", [(9, 18432)], [(18432, 128)]),
-    "product, few of everything": Single("MatMul", [(300, 7)], [(7, 5)]),
-    "product by a vector": Single("MatMul", [(64, 4096)], [(4096, 1)]),
-    "products of two inputs": Single("MatMul", [(12, 128, 64), (12, 64, 128)]),
-    "softmax of rows": Single("Softmax", [(12, 197, 197)], (), {"axis": -1}),
-    "softmax of columns": Single("Softmax", [(1000, 50)], (), {"axis": 0}),
-    "transpose to channels last": Single("Transpose", [(1, 64, 112, 112)], (), {"perm": [0, 2, 3, 1]}),
-    "transpose of a matrix": Single("Transpose", [(1000, 1001)], (), {"perm": [1, 0]}),
-    "mean of columns": Single("ReduceMean", [(2048, 333)], (), {"axes": [0]}),
-    "layer normalization": Single("LayerNormalization", [(197, 768)], [(768,), (768,)], {"axis": -1}),
-    "instance normalization": Single("InstanceNormalization", [(1, 64, 128, 128)], [(64,), (64,)]),
-    "local response normalization": Single("LRN", [(1, 96, 55, 55)], (), {"size": 5}),
-    "erf": Single("Erf", [(1, 512, 3072)]),
-    "tanh": Single("Tanh", [(1, 100000)]),
-}  # fmt: skip
-
-
 def model(one: Single) -> onnx.ModelProto:
     """The network of one operator."""
     random = np.random.default_rng(0)
-    inputs = [helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, s) for k, s in enumerate(one.inputs)]
-    weights = [
-        numpy_helper.from_array((random.standard_normal(s) / max(1, np.prod(s[1:])) ** 0.5).astype(np.float32), f"w{k}")
-        for k, s in enumerate(one.weights)
+    inputs = [
+        helper.make_tensor_value_info(f"x{k}", helper.np_dtype_to_tensor_dtype(np.dtype(given.dtype)), given.shape)
+        if isinstance(given, Ints)
+        else helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, given)
+        for k, given in enumerate(one.inputs)
     ]
-    given = [*(i.name for i in inputs), *(w.name for w in weights)]
-    node = helper.make_node(one.operator, given, ["y"], **one.attributes)
-    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "single", inputs, [output], weights)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    names, weights = [i.name for i in inputs], []
+    for k, given in enumerate(one.weights):
+        if not isinstance(given, (str, np.ndarray)):
+            given = (random.standard_normal(given) / max(1, np.prod(given[1:])) ** 0.5).astype(np.float32)
+        if not isinstance(given, str):
+            weights.append(numpy_helper.from_array(given, f"w{k}"))
+        names.append("" if isinstance(given, str) else f"w{k}")
+    steps = [(one.operator, names[:2] if one.then else names, one.attributes), *one.then]
+    nodes = [
+        helper.make_node(operator, [f"y{k}" if i == "y" else i for i in read], [f"y{k + 1}"], **attributes)
+        for k, (operator, read, attributes) in enumerate(steps)
+    ]
+    nodes[-1].output[0] = "y"
+    if one.operator == "TopK":
+        nodes[-1].output.append("indices")
+    output = onnx.ValueInfoProto(name="y")
+    graph = helper.make_graph(nodes, "single", inputs, [output], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
     return onnx.shape_inference.infer_shapes(made)
 
 
@@ -136,7 +85,12 @@ def row(name: str, one: Single, seconds: float) -> dict[str, Any]:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
     random = np.random.default_rng(1)
-    arrays = {f"x{k}": random.standard_normal(s).astype(np.float32) for k, s in enumerate(one.inputs)}
+    arrays = {
+        f"x{k}": random.integers(i.low, i.high, i.shape).astype(i.dtype)
+        if isinstance(i, Ints)
+        else random.standard_normal(i).astype(np.float32)
+        for k, i in enumerate(one.inputs)
+    }
     (wanted,) = session.run(None, arrays)
     binding = session.io_binding()
     for key, value in arrays.items():
@@ -149,6 +103,7 @@ def row(name: str, one: Single, seconds: float) -> dict[str, Any]:
             call, _ = network.bind(arrays)
             calls = (call, lambda: session.run_with_iobinding(binding))
             own, peer = (min(t) for t in measure.take_turns(calls, seconds, thread_seconds, TURNS))
+    got, wanted = got.astype(np.float64), wanted.astype(np.float64)
     error = float(np.abs(got - wanted).max() / np.abs(wanted).max())
     return {"operator": name, "us": own * 1e6, "onnxruntime": peer * 1e6, "ratio": own / peer, "error": error}
 
