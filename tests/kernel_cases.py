@@ -30,6 +30,7 @@ from small_graphs import (
     weights,
 )  # fmt: skip
 from sparse_cases import sparse
+from transpose_cases import transposes, turned
 
 from edgec import ops
 from edgec.ir.graph import Graph, constant
@@ -300,6 +301,8 @@ GROUPS = {
         scattering,
         selection,
         sparse,
+        transposes,
+        turned,
     )
 }
 

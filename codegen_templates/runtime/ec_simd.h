@@ -190,6 +190,48 @@ EC_INLINE void ec_store_n(float *p, ec_vf v, int n)
 }
 #endif
 
+/* ---- Transposing -------------------------------------------------------------------------- *
+ *
+ * The halves of a and b interleaved: a[0], b[0], a[1], b[1], ... From a block of EC_VL vectors, those
+ * of vectors k and k + EC_VL / 2 for every k are the block with the bits of (row, lane) rotated by
+ * one; after as many times as a lane has bits, rows and lanes have changed places. */
+#define EC_LOW_(l) (l) & 1 ? b[(l) / 2] : a[(l) / 2]
+#define EC_HIGH_(l) (l) & 1 ? b[EC_VL / 2 + (l) / 2] : a[EC_VL / 2 + (l) / 2]
+EC_INLINE void ec_interleave_(const ec_vf *from, ec_vf *to)
+{
+#pragma GCC unroll 8
+    for (int k = 0; k < EC_VL / 2; ++k) {
+        const ec_vf a = from[k], b = from[k + EC_VL / 2];
+        to[2 * k] = (ec_vf){EC_LANES_(EC_LOW_)};
+        to[2 * k + 1] = (ec_vf){EC_LANES_(EC_HIGH_)};
+    }
+}
+#undef EC_LOW_
+#undef EC_HIGH_
+
+/* Lane l of v[k] becomes lane k of v[l]. */
+EC_INLINE void ec_transpose(ec_vf *v)
+{
+    ec_vf w[EC_VL];
+    ec_interleave_(v, w);
+    ec_interleave_(w, v);
+    if (EC_VL > 4) {
+        ec_interleave_(v, w);
+        if (EC_VL > 8)
+            ec_interleave_(w, v);
+        else
+            memcpy(v, w, sizeof w);
+    }
+}
+
+EC_INLINE void ec_transpose_i(ec_vi *v)
+{
+    ec_vf w[EC_VL];
+    memcpy(w, v, sizeof w);
+    ec_transpose(w);
+    memcpy(v, w, sizeof w);
+}
+
 /* ---- Comparing, signs and masks ----------------------------------------------------------- */
 
 EC_INLINE ec_vi ec_lt(ec_vf a, ec_vf b) { return (ec_vi)(a < b); }

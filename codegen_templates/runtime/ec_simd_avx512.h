@@ -388,5 +388,19 @@ EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
 
 #define EC_HAS_PICK 1
 EC_INLINE ec_vf ec_pick(const float *p, ec_vi at) { return (ec_vf)_mm512_i32gather_ps((__m512i)at, p, 4); }
+#define EC_HAS_PICK_N 1
+EC_INLINE ec_vf ec_pick_n(const float *p, ec_vi at, int n)
+{
+    return (ec_vf)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), ec_first_(n), (__m512i)at, p, 4);
+}
+
+#define EC_HAS_WIDE 1
+EC_INLINE void ec_store_i64_n(int64_t *p, ec_vi v, int n)
+{
+    const __mmask16 live = ec_first_(n);
+    const __m512i x = (__m512i)v;
+    _mm512_mask_storeu_epi64(p, (__mmask8)live, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x)));
+    _mm512_mask_storeu_epi64(p + 8, (__mmask8)(live >> 8), _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(x, 1)));
+}
 
 #endif

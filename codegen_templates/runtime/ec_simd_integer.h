@@ -85,6 +85,17 @@ EC_INLINE void ec_store_i32(int32_t *p, ec_vi v)
     *(ec_vi_memory_ *)p = v;
 }
 
+/* Whole numbers of 64 bits, which no lane computes: places, mostly. */
+#if !defined(EC_HAS_WIDE)
+EC_INLINE void ec_store_i64_n(int64_t *p, ec_vi v, int n)
+{
+    for (int l = 0; l < n; ++l)
+        p[l] = v[l];
+}
+#endif
+
+EC_INLINE void ec_store_i64(int64_t *p, ec_vi v) { ec_store_i64_n(p, v, EC_VL); }
+
 #if !defined(EC_HAS_NARROW_N) /* no masks for narrow elements: the live ones go through a vector of their own */
 #define EC_FIRST_(TYPE, T)                                                  \
     EC_INLINE ec_vi ec_load_##TYPE##_n(const T *p, int n)                   \
@@ -205,6 +216,7 @@ EC_PICKED_(ec_pick_i32, int32_t, ec_vi, EC_SAME_)
 EC_PICKED_(ec_pick_bool, uint8_t, ec_vi, EC_TRUE_)
 EC_PICKED_(ec_pick_f16, uint16_t, ec_vf, ec_from_half_)
 EC_PICKED_(ec_pick_bf16, uint16_t, ec_vf, ec_from_brain_)
+#ifndef EC_HAS_PICK_N
 EC_INLINE ec_vf ec_pick_n(const float *p, ec_vi at, int n)
 {
     ec_vf lanes = {0};
@@ -212,9 +224,15 @@ EC_INLINE ec_vf ec_pick_n(const float *p, ec_vi at, int n)
         lanes[l] = p[at[l]];
     return lanes;
 }
+#endif
 #ifndef EC_HAS_PICK
 EC_INLINE ec_vf ec_pick(const float *p, ec_vi at) { return (ec_vf){EC_LANES_(EC_PICK_)}; }
 #endif
+/* The same of a table in which vectors whose ends are neighbors are runs. */
+EC_INLINE ec_vf ec_pick_run(const float *p, const int32_t *at)
+{
+    return at[EC_VL - 1] - at[0] == EC_VL - 1 ? ec_load(p + at[0]) : ec_pick(p, ec_load_i32(at));
+}
 #undef EC_PICKED_
 #undef EC_PICK_
 #undef EC_SAME_

@@ -13,7 +13,7 @@ from edgec.schedule.program import Kernel, Program
 from edgec.text import listed
 
 #: Kernels that compute each element by its formula, with the terms of its sums in any order.
-_BY_FORMULA = frozenset({"contract", "sparse", "row", "window", "map", "halo_fill", "chain", "procedure"})
+_BY_FORMULA = frozenset({"contract", "sparse", "row", "window", "map", "transpose", "halo_fill", "chain", "procedure"})
 #: The other kernels of a CPU, what they do otherwise, and how to have none of them.
 _OTHERS = {
     "winograd": ("multiplies in another domain, of which the rounding is not bounded", "build with --numeric exact"),

@@ -18,10 +18,11 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.nest import coefficient, group_of
+from edgec.ir.nest import coefficient, group_of, most
 from edgec.ir.types import CODED, FLOATS
 from edgec.ir.vector import LANES, chosen, free, parts_beyond_choice, places
 from edgec.schedule.storage import memory_type
+from edgec.schedule.tables import in_runs
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -155,7 +156,8 @@ class Printer:
         if e.op == "select":
             return self._select(e)
         text = self.text(e)
-        return text if not e.args or self._is_trivial(e) else self._bind(e, text)
+        is_step = e.dtype == "i64" and all(a.op in ("var", "const") for a in e.args) and e.op in ("add", "sub", "mul")
+        return text if not e.args or is_step else self._bind(e, text)
 
     def vector(self, e: Expr) -> str:
         text = self.value(e)
@@ -168,9 +170,6 @@ class Printer:
     def to_store(self, e: Expr) -> str:
         """The vector that a store of ``e`` is given."""
         return self.vector(c_lanes.stored(e))
-
-    def _is_trivial(self, e: Expr) -> bool:
-        return e.dtype == "i64" and all(a.op in ("var", "const") for a in e.args) and e.op in ("add", "sub", "mul")
 
     def _ctype(self, e: Expr) -> str:
         return c_lanes.vector_type(e.dtype) if self.is_vector(e) else C_TYPES[e.dtype]
@@ -209,6 +208,8 @@ class Printer:
                 return f"ec_in_groups({self.value(X.load(e.value, (g.first,), e.dtype))}, {g.size}, {g.element})"
             found = chosen(address, self.lane) if stride is None else None
             place = advanced(pointer, self.position(found[0] if found else address))
+            if found and self.count is None and lies == "f32" and in_runs(found[1], most(self.lane)):
+                return f"ec_pick_run({place}, &{self._place(found[1])})"
             by = None if stride == 1 else self.value(found[1]) if found else str(stride)
             function = c_lanes.access("load" if by is None else "pick" if found else "gather", lies, self.count)
             return f"{function}({', '.join(text for text in (place, by, self.count) if text)})"

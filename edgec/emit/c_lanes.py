@@ -61,6 +61,8 @@ def across(combine: str, dtype: str, vector: str) -> str:
 
 def call(e: Expr, args: Sequence[str]) -> str:
     """A scalar function on lanes; ``args`` are vectors."""
+    if e.op == "isnan":
+        return f"ec_ne({args[0]}, {args[0]})"
     if e.op in COMPARE:
         return f"ec_{e.op}{'_i' if LANES[e.args[0].dtype] == 'integer' else ''}({', '.join(args)})"
     kind = LANES[e.dtype]

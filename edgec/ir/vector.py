@@ -40,6 +40,8 @@ def has_vector_form(op: str, dtype: str, argument: str) -> bool:
         return op in VECTOR or op in INFIX or op in ("select", "neg")
     if kind == "integer":
         return op in INTEGER or op == "select"
+    if op == "isnan":
+        return LANES.get(argument) == "float"
     return op in ("and", "or", "xor", "not") or (op in COMPARE and LANES.get(argument) in ("float", "integer"))
 
 
@@ -59,6 +61,15 @@ def bounds(e: Expr) -> tuple[float, float]:
     if e.op == "cast" and LANES.get(e.args[0].dtype) == "integer":
         return bounds(e.args[0])
     return -inf, inf
+
+
+def widened(body: Expr) -> Expr | None:
+    """What a store of whole numbers in 64 bits may be given in lanes, which it widens; None where it has no lanes."""
+    return (
+        body.args[0]
+        if body.op == "cast" and body.dtype == "i64" and LANES.get(body.args[0].dtype) == "integer"
+        else None
+    )
 
 
 def is_vectorizable(body: Expr, lane: Expr) -> bool:

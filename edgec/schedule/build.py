@@ -15,6 +15,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
+from edgec.ir.lanes import NARROWEST
 from edgec.schedule.chain import PrivateVectors, chained
 from edgec.schedule.choose import Request, choose, packed
 from edgec.schedule.contract.few_bits import FewBits
@@ -31,6 +32,7 @@ from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, device_for, kept_narrow, narrow_dtype, with_copies
+from edgec.schedule.turned import with_turned_copies
 from edgec.schedule.variants import Product, key_of
 from edgec.text import listed
 
@@ -73,7 +75,7 @@ def schedule(
     """
     if options.numeric == "exact" and device.has_fp16_fma:
         device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
-    plan = with_copies(plan, device, options.bf16_layers)
+    plan = with_turned_copies(with_copies(plan, device, options.bf16_layers), device)
     if options.fp32_blocks is None:
         options = replace(options, fp32_blocks=leading(plan, device))
     program = _scheduled(plan, device, options, progress)
@@ -110,7 +112,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         narrow_dtype(device) or ("f16" if bf16_layers is None else "bf16"),
     )
     exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
-    views = views_of(plan, names.buffer)
+    views = views_of(plan, names.buffer, NARROWEST if device.is_gpu else device.vector_lanes)
     for n in graph.inputs:
         if n not in views:
             views[n] = View(names.buffer(n, n.type.elements), n.type.shape, (0,) * n.type.rank)

@@ -32,6 +32,7 @@ from edgec.schedule.loops import (
 from edgec.schedule.map import map_
 from edgec.schedule.program import BlockSchedule, SparseOffer
 from edgec.schedule.row import row
+from edgec.schedule.transpose import transpose
 from edgec.schedule.variants import named
 from edgec.schedule.window import window
 
@@ -91,6 +92,14 @@ def _dot_rows(r: Request) -> Found | None:
     return _row(replace(r, flat=in_order_of_sum(r.flat, r.weights)))
 
 
+def _window_of_one_row(r: Request) -> Found | None:
+    """Short sums of products whose lanes would be gathered into a panel that a single row of a tile reads once."""
+    o = operands(r.flat)
+    if o is None or o.mode != "gathered" or most(o.m) > 1 or o.window:
+        return None
+    return _window(r)
+
+
 def _is_long(parts: Parts | None, device: Device) -> bool:
     """Do the reductions fill vectors with what is contiguous?"""
     return parts is not None and is_contiguous(parts) and most(parts.row) >= device.vector_lanes
@@ -119,6 +128,7 @@ SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] 
     (frozenset({"contract"}), _named),
     (frozenset({"contract"}), _grouped),
     (frozenset({"contract"}), _dot_rows),
+    (frozenset({"contract"}), _window_of_one_row),
     (frozenset({"contract"}), _product),
     (frozenset({"contract", "window"}), _window),
     (frozenset({"row", "window"}), _row),
@@ -136,7 +146,7 @@ def choose(r: Request) -> Found:
         found = attempt(r) if own & kinds else None
         if found is not None:
             return found
-    return Found(map_(r.flat, r.device, r.weights))
+    return Found(transpose(r.flat, r.device, r.weights) or map_(r.flat, r.device, r.weights))
 
 
 def packed(schedule: BlockSchedule, weights: Weights) -> BlockSchedule:

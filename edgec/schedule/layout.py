@@ -21,8 +21,8 @@ from edgec.ir.nest import coefficient, most
 from edgec.schedule.program import Buffer, View
 
 
-def innermost_dimensions(plan: Plan) -> dict[Node, int]:
-    """For every owner of memory, the dimension that should be contiguous."""
+def innermost_dimensions(plan: Plan, lanes: int = NARROWEST) -> dict[Node, int]:
+    """For every owner of memory, the dimension that should be contiguous, for vectors of so many ``lanes``."""
     fixed = {n for _, n in plan.outputs} | set(plan.graph.inputs)
     fixed |= {n for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
     votes: dict[Node, Counter[int]] = {}
@@ -32,12 +32,12 @@ def innermost_dimensions(plan: Plan) -> dict[Node, int]:
         votes.setdefault(root, Counter())[dimension] += weight
 
     for block in plan.blocks:
-        for node, dimension in _wishes(block):
+        for node, dimension in _wishes(block, lanes):
             vote(node, dimension, node.type.elements)
     _spread(plan, votes, fixed)
     for order, is_last in ((tuple(reversed(plan.blocks)), False), (plan.blocks, False), (plan.blocks, True)):
         for block in order:
-            for node, dimension in _agreed(_alternatives(block), plan, votes, fixed, is_last):
+            for node, dimension in _agreed(_alternatives(block, lanes), plan, votes, fixed, is_last):
                 if plan.root_of(node)[0] not in votes:
                     vote(node, dimension)
     _spread(plan, votes, fixed)
@@ -45,6 +45,36 @@ def innermost_dimensions(plan: Plan) -> dict[Node, int]:
         root: (root.type.rank - 1 if root in fixed or root.op in ("input", "const") else _winner(count))
         for root, count in votes.items()
     }
+
+
+def channel_of(block: Block) -> int | None:
+    """The dimension of a block's result along which lanes of a convolution or pool run; None where it has none.
+
+    Groups of a few output channels fill no vector; depthwise convolutions and pools run along all channels.
+    """
+    anchor = _anchor(block)
+    if anchor is None or anchor.op not in ("conv", "pool") or anchor.type.rank < 3 or pooled_of(block.formula.body):
+        return None
+    groups = anchor.attributes["groups"] if anchor.op == "conv" else 1
+    return None if 1 < groups < upper(anchor.type.shape[1]) else _channel_of(block, anchor)
+
+
+def slides_along_rows(block: Block, lanes: int) -> bool:
+    """Is the block a pool or depthwise convolution of which ``lanes`` run along rows as well as along channels?"""
+    anchor = _anchor(block)
+    return anchor is not None and _slides_along_rows(block, anchor, lanes)
+
+
+def is_by_channel(block: Block) -> bool:
+    """Is the block a pool or depthwise convolution, each channel by itself?"""
+    anchor = _anchor(block)
+    return anchor is not None and (
+        anchor.op == "pool" or (anchor.op == "conv" and anchor.attributes["groups"] == anchor.type.shape[1])
+    )
+
+
+def _anchor(block: Block) -> Node | None:
+    return next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
 
 
 def _channel_of(block: Block, anchor: Node) -> int | None:
@@ -69,16 +99,16 @@ def _winner(count: Counter[int]) -> int:
     return max(sorted(count), key=lambda d: (count[d], d))
 
 
-def _wishes(block: Block) -> list[tuple[Node, int]]:
+def _wishes(block: Block, lanes: int) -> list[tuple[Node, int]]:
     """Layout votes of a block: (value, dimension that should be contiguous), from the accesses in its formula."""
-    anchor = next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
+    anchor = _anchor(block)
     if block.kind in ("map", "window") and (chosen := _whole_rows(block)):
         return [*chosen[0]] if len(chosen) == 1 else []
     if anchor is None:
         return []
     derived = block.formula
     if anchor.op in ("conv", "pool"):
-        return [] if _slides_along_rows(block, anchor) else _of_channels(block, anchor)
+        return [] if _slides_along_rows(block, anchor, lanes) else _of_channels(block, anchor)
     if anchor.op == "matmul":
         if block.output is anchor:
             return [(block.output, block.output.type.rank - 1)]
@@ -106,15 +136,18 @@ def _of_channels(block: Block, anchor: Node) -> list[tuple[Node, int]]:
     return wishes
 
 
-def _slides_along_rows(block: Block, anchor: Node) -> bool:
-    """Can lanes of a pool or depthwise convolution as well run along rows: do its windows move by one element there?"""
+def _slides_along_rows(block: Block, anchor: Node, lanes: int) -> bool:
+    """Can lanes of a pool or depthwise convolution as well run along rows: do its windows move by one element there?
+
+    Rows shorter than a vector would leave a part of it empty.
+    """
     channels = anchor.type.bounds[1:2]
     by_channel = anchor.op == "conv" and (anchor.attributes["groups"],) == channels == anchor.args[0].type.bounds[1:2]
     if not (anchor.op == "pool" or by_channel) or block.output.type.shape != anchor.type.shape:
         return False
     row = block.formula.variables[-1]
     loads = [load for load in X.loads(block.formula.body) if load.args and not load.value.is_const]
-    return row.op == "var" and most(row) >= NARROWEST and all(coefficient(e.args[-1], row) == 1 for e in loads)
+    return row.op == "var" and most(row) >= lanes and all(coefficient(e.args[-1], row) == 1 for e in loads)
 
 
 def _along_rows(block: Block) -> Votes:
@@ -132,15 +165,15 @@ def _is_over_several(anchor: Node) -> bool:
 Votes = tuple[tuple[Node, int], ...]
 
 
-def _alternatives(block: Block) -> list[Votes]:
+def _alternatives(block: Block, lanes: int) -> list[Votes]:
     """Layout votes of which any would do: those of gathers that leave several dimensions whole, and those of pools.
 
     And those of reductions over several. The last is taken where nothing else is known.
     """
     if block.kind in ("map", "window") and (chosen := _whole_rows(block)):
         return chosen if len(chosen) > 1 else []
-    anchor = next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
-    if anchor is not None and _slides_along_rows(block, anchor):
+    anchor = _anchor(block)
+    if anchor is not None and _slides_along_rows(block, anchor, lanes):
         return [_along_rows(block), tuple(_of_channels(block, anchor))]
     if anchor is None or anchor.op != "reduce" or not _is_over_several(anchor):
         return []
@@ -236,9 +269,9 @@ def strides_of(shape: tuple[Extent, ...], innermost: int) -> tuple[Extent, ...]:
     return tuple(strides)
 
 
-def views_of(plan: Plan, buffer_for: Callable[[Node, int], Buffer]) -> dict[Node, View]:
-    """Views of all values of a plan; ``buffer_for(owner, elements)`` makes the buffers."""
-    inner = innermost_dimensions(plan)
+def views_of(plan: Plan, buffer_for: Callable[[Node, int], Buffer], lanes: int = NARROWEST) -> dict[Node, View]:
+    """Views of all values of a plan; ``buffer_for(owner, elements)`` makes the buffers, for vectors of ``lanes``."""
+    inner = innermost_dimensions(plan, lanes)
     outside = {*plan.graph.inputs, *(n for _, n in plan.outputs)}
     called = (n for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs))
     dense_roots = outside | {plan.root_of(n)[0] for n in called}

@@ -85,6 +85,12 @@ class Parts:
         """The positions of everything that the reductions load."""
         return [e.args[0] for _, inner in self.reductions for e in X.loads(inner) if e.args]
 
+    @property
+    def computed_addresses(self) -> list[Expr]:
+        """Those of them that are not of constants."""
+        loads = (e for _, inner in self.reductions for e in X.loads(inner) if e.args)
+        return [e.args[0] for e in loads if e.value.space != "weights"]
+
 
 def taken_apart(flat: Flat) -> Parts | None:
     """The reductions of ``flat`` and what follows them; None when they do not go over one and the same loop."""
@@ -169,7 +175,8 @@ def around_row(parts: Parts) -> Parts | None:
     """
     stored = [parts.address] if parts.keeps_row else []
     walk = (*parts.walk, parts.row)
-    steps = {v: [coefficient(a, v) for a in parts.reduced_addresses] for v in walk}
+    read = parts.computed_addresses or parts.reduced_addresses  # constants alone make no row
+    steps = {v: [coefficient(a, v) for a in read] for v in walk}
     ends = {v: [coefficient(a, v) for a in stored] for v in walk}
     rows = [v for v in walk if 1 in steps[v] and None not in (*steps[v], *ends[v])]
     if not rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
-from edgec.ir.vector import free, is_vectorizable
+from edgec.ir.vector import free, is_vectorizable, widened
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import repacked
 from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
@@ -80,6 +80,8 @@ class Map(BlockSchedule):
 def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     """The map of a block; it accepts any formula."""
     flat = merge_loops(with_tables(flat, weights))
+    narrow = widened(flat.body)
+    flat = replace(flat, body=narrow) if narrow is not None else flat
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
     if not lanes and _is_expensive(flat.body):  # storing lanes one by one is cheap compared with scalar arithmetic

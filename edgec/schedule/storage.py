@@ -165,7 +165,7 @@ def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = Non
     for block in plan.blocks:
         read = {n: copies[n].output for n in block.inputs if n in copies and block in products[n]}
         changed += [waiting.pop(n) for n in read if n in waiting]
-        changed.append(replace(block, meaning=_reading(block.formula, read)) if read else block)
+        changed.append(replace(block, meaning=reading_copies(block.formula, read)) if read else block)
     return replace(plan, blocks=tuple(changed))
 
 
@@ -177,7 +177,7 @@ def _read_beside(block: Block, factors: set[Node]) -> set[Node]:
     return set(block.inputs) - factors | {load.value for load in X.loads(outside)}
 
 
-def _reading(formula: Formula, copies: Mapping[Node, Node]) -> Formula:
+def reading_copies(formula: Formula, copies: Mapping[Node, Node]) -> Formula:
     """The formula with the factors of its sums read from their copies."""
 
     def change(slot: Any, place: tuple[Expr, ...]) -> Expr | None:

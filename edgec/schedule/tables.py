@@ -7,6 +7,7 @@ instead, in 32 bits, so that a kernel adds one of them to the position, on lanes
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -19,9 +20,12 @@ from edgec.ir.extent import sizes
 from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant
+from edgec.schedule.program import Buffer
 
 #: Elements that a table may have.
 LARGEST = 1 << 16
+#: Lanes that vectors may have.
+WIDTHS = (4, 8, 16)
 
 
 def with_tables(flat: Flat, weights: Weights) -> Flat:
@@ -46,6 +50,28 @@ def with_tables(flat: Flat, weights: Weights) -> Flat:
         return X.load(slot, (rest + X.cast(read, "i64"),), slot.dtype)
 
     return replace(flat, body=replace_loads(flat.body, change))
+
+
+def in_runs(positions: Expr, row: int) -> bool:
+    """Are positions those of a table in which most vectors are neighbors, as their first and last tell?
+
+    That is so of padding by edges, and of parts joined. A ``row`` has so many positions; vectors lie within rows.
+    """
+    return positions.op == "load" and isinstance(positions.value, Buffer) and _in_runs(positions.value, row)
+
+
+@lru_cache(maxsize=64)
+def _in_runs(table: Buffer, row: int) -> bool:
+    if table.data is None or table.data.size % row:
+        return False
+    data = table.data.reshape(-1, row)
+    steps = np.pad(np.cumsum(np.diff(data) == 1, axis=1), ((0, 0), (1, 0)))
+    for width in (w for w in WIDTHS if w <= row):
+        apart = data[:, width - 1 :] - data[:, : row - width + 1] == width - 1
+        runs = steps[:, width - 1 :] - steps[:, : row - width + 1] == width - 1
+        if not np.array_equal(apart, runs) or 2 * runs.sum() < runs.size:
+            return False
+    return True
 
 
 def _is_chosen(e: Expr) -> bool:

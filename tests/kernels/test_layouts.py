@@ -55,7 +55,7 @@ def test_rows_by_a_vector_are_not_gathered() -> None:
         "row of 70, passes add, 0 values kept"
     ]
     (few,) = described(graph(ops.node("matmul", value("x", 51, 3), weights(3, 1))))
-    assert few.startswith("contract")
+    assert few.startswith("window")
 
 
 def test_columns_are_reduced_along_what_is_contiguous() -> None:
@@ -134,3 +134,22 @@ def test_groups_that_two_shapes_read_stay_rows() -> None:
     blocks = plan(graph(conv(image, weights(8, 32, 1, 1)), ops.node("matmul", rows, weights(32, 9)))).blocks
     (row,) = [b for b in blocks if b.kind == "row"]
     assert row.output.type.shape == (1, 1, 32 * 144)
+
+
+def test_vectors_are_turned_not_gathered() -> None:
+    """A transpose alone, and copies around what has lanes of channels between arrays whose rows are contiguous."""
+    (text,) = described(graph(transpose(value("x", 100, 70), 1, 0)))
+    assert text.startswith("transpose of 70 by 100")
+    x = value("x", 1, 40, 14, 14)
+    for one in (conv(x, weights(40, 1, 3, 3), 2, groups=40), pool(x, "max", (2, 2), 2)):
+        before, window, after = described(graph(one))
+        assert (before[:9], window[:6], after[:9]) == ("transpose", "window", "transpose")
+    sliding = conv(x, weights(40, 1, 3, 3), groups=40)  # whose rows are as good as channels
+    assert len(described(graph(sliding))) == 1
+
+
+def test_no_panel_is_packed_for_one_row() -> None:
+    """Rows of a depthwise convolution share no factor: a window reads each element where it lies."""
+    x, w = value("x", 1, 6, 20, 21, dtype="u8"), constant(np.ones((6, 1, 3, 3), np.int8))
+    (text,) = described(graph(conv(ops.node("cast", x, to="i32"), ops.node("cast", w, to="i32"), groups=6)))
+    assert text.startswith("window of 3x3")

@@ -48,9 +48,9 @@ def test_an_image_of_few_columns_has_lanes_along_channels(device: str) -> None:
 
 
 def lane_factor(network: Graph, device: str) -> str:
-    last = program_of(network, load_device(device)).kernels[-1].schedule
-    (found,) = (s for s in (last, *last.steps) if isinstance(s, contract.Contract))
-    return found.l_mode
+    steps = (s.schedule for k in program_of(network, load_device(device)).kernels for s in k.steps)
+    (found,) = {s.l_mode for s in steps if isinstance(s, contract.Contract)}  # of the pieces near the border, too
+    return found
 
 
 @pytest.mark.parametrize("device", ["x86_64_avx512", "pixel_8", "raspberry_pi_4"])
@@ -65,7 +65,7 @@ def test_a_convolution_by_fewer_products(packed: list[str]) -> None:
     for name, network in winograds():
         packed.clear()
         program = program_of(network, load_device("x86_64_avx512"))
-        if [k.template for k in program.kernels].count("winograd") == 1 == len(program.kernels):
+        if [k.template for k in program.kernels if k.template != "transpose"] == ["winograd"]:
             assert packed == ["_transformed"], name
             return
     pytest.fail("no convolution by Winograd's method")

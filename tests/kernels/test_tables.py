@@ -10,6 +10,9 @@ from chance import RANDOM
 from compiled import Compiled, compile_graphs, program_of, target
 
 from edgec import ops
+from edgec.emit.source import generate
+from edgec.frontend.onnx.operators.reduction import arg_extreme
+from edgec.frontend.values import Value
 from edgec.ir import evaluate
 from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node, constant, placeholder
@@ -49,6 +52,36 @@ def test_agrees_with_the_formula(device: str, tmp_path: Path) -> None:
         assert isinstance(network, Compiled)
         want = evaluate.run(graphs[name], given[name])["y"]
         assert np.array_equal(network(given[name])["y"], want), name
+
+
+@pytest.mark.parametrize("device", ["host", "generic"])
+def test_neighbors_are_loaded_at_once(device: str, tmp_path: Path) -> None:
+    """Rows that begin or end with edges, reflections, or elements in disorder between ends that are neighbors."""
+    inside = np.arange(40)
+    tables = {
+        "edges": np.concatenate(([0] * 3, inside, [39] * 5)),
+        "reflected": np.concatenate(([3, 2, 1], inside, [38, 37, 36])),
+        "disorder": np.concatenate(([0, 2, 1, *range(3, 16)], inside)),  # of 4, and of more
+        "backwards": inside[::-1].copy(),
+    }
+    where = target(device)
+    x = placeholder("x", Type("f32", (3, 2, 40)))
+    graphs = {n: Graph((x,), (("y", ops.node("gather", x, constant(t), axis=2)),)) for n, t in tables.items()}
+    given = {"x": drawn("f32", (3, 2, 40))}
+    for name, network in compile_graphs(graphs, tmp_path, flags=where.flags, device=where.device).items():
+        assert isinstance(network, Compiled)
+        assert np.array_equal(network(given)["y"], given["x"][:, :, tables[name]]), name
+    found = {name: "ec_pick_run" in generate(program_of(g), "net").functions[0].text for name, g in graphs.items()}
+    assert found == {"edges": True, "reflected": True, "disorder": False, "backwards": False}
+
+
+def test_places_of_the_greatest_are_found_on_lanes() -> None:
+    """Along channels that are not contiguous: lanes of results, in 32 bits, which a store widens."""
+    x = Value(placeholder("x", Type("f32", (1, 21, 8, 9))))
+    g = Graph((x.node,), (("y", arg_extreme(x, 1, "max").node),))
+    (kernel,) = program_of(g).kernels
+    assert isinstance(kernel.schedule, Map) and kernel.schedule.lane is not None
+    assert kernel.schedule.store.dtype == "i64" and kernel.schedule.body.dtype == "i32"
 
 
 def test_lanes_run_along_a_table_of_32_bits() -> None:

@@ -11,6 +11,7 @@ from edgec.emit.views.matrix_unit import FewOrManyRowsView
 from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
 from edgec.emit.views.sparse import SparseView
+from edgec.emit.views.transpose import TransposeView
 from edgec.emit.views.window import WindowView
 from edgec.emit.views.winograd import WinogradView
 
@@ -25,6 +26,7 @@ VIEWS: dict[str, type[View]] = {
     "procedure": ProcedureView,
     "row": RowView,
     "sparse": SparseView,
+    "transpose": TransposeView,
     "window": WindowView,
     "winograd": WinogradView,
 }

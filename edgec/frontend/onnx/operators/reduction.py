@@ -102,13 +102,14 @@ def is_extreme(x: Value, extreme: Value) -> Value:
 def arg_extreme(x: Value, axis: int, combine: str, last: bool = False) -> Value:
     """Place of the greatest (or least) element along ``axis``, which stays as extent 1: the first or last.
 
-    NaN counts as the greatest and as the least, as in numpy.
+    NaN counts as the greatest and as the least, as in numpy. Places are compared in 32 bits, as lanes are.
     """
     hit = is_extreme(x, x.reduce(combine, [axis]))
-    places = iota(x.shape[axis], axis, x.rank)
+    places = iota(x.shape[axis], axis, x.rank, "i32")
     if last:
-        return select(hit, places, -1).reduce("max", [axis])
-    return select(hit, places, size(X.plain(x.shape[axis] - 1))).reduce("min", [axis])
+        return select(hit, places, -1).reduce("max", [axis]).cast("i64")
+    end = size(X.plain(x.shape[axis] - 1)).cast("i32")
+    return select(hit, places, end).reduce("min", [axis]).cast("i64")
 
 
 @onnx("ArgMax", "ArgMin")
