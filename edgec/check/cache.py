@@ -1,6 +1,7 @@
 """The error that a cache in fewer bits adds to a language model: beside the same model with a cache in fp32.
 
-The text is the model's own, drawn with its cache in fp32 at temperature 1; both then read it token by token.
+The text is the model's own, drawn with its cache in fp32 at temperature 1; both read it token by token. It starts with
+the token that begins texts, where the model has one: without it, a model may be far from what it was trained on.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.artifact.session import Session
+from edgec.artifact.tokenizer import Tokenizer
 from edgec.progress import Progress
 
 #: Tokens of the text, where the context has as many.
@@ -39,7 +42,7 @@ def cache_error(kind: str, network: Network, exact: Network, seed: int, progress
     random = np.random.default_rng(seed)
     narrow, wide = Session(network), Session(exact)
     count = min(TOKENS, wide.context)
-    token = int(random.integers(wide.vocabulary))
+    token = _first(network, random, wide.vocabulary)
     apart, divergence, same, surprise = 0.0, 0.0, 0, np.zeros(2)
     for k in range(count):
         progress("check", f"cache in {kind}, token {k + 1}/{count}", k / count)
@@ -56,3 +59,10 @@ def cache_error(kind: str, network: Network, exact: Network, seed: int, progress
         kind, count, apart, divergence / count, same / count, float(perplexities[0]), float(perplexities[1]),
         narrow.cache_bytes, wide.cache_bytes,
     )  # fmt: skip
+
+
+def _first(network: Network, random: np.random.Generator, vocabulary: int) -> int:
+    """The token that begins texts, or any."""
+    facts = read_lock(network.folder).get("language_model") or {}
+    begin = Tokenizer(network).begin if facts.get("has_tokens") else None
+    return begin if begin is not None else int(random.integers(vocabulary))
