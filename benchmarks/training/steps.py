@@ -17,7 +17,7 @@ import argparse
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
 
@@ -67,6 +68,18 @@ def shared(proto: onnx.ModelProto, module: torch.nn.Module) -> onnx.ModelProto:
     return proto
 
 
+class Recorded(TorchTraining):
+    """PyTorch in double precision, with the losses of its steps."""
+
+    def __init__(self, trainer: Trainer, module: torch.nn.Module) -> None:
+        super().__init__(trainer, is_double=True, module=module)
+        self.losses: list[float] = []
+
+    def step(self, *arrays: np.ndarray, rate: float | None = None) -> float:
+        self.losses.append(super().step(*arrays, rate=rate))
+        return self.losses[-1]
+
+
 def checked(name: str, batch: int, steps: int, folder: Path) -> Row:
     """A network that is built and held against PyTorch; its losses where they are drawn."""
     case = CASES[name]
@@ -78,28 +91,27 @@ def checked(name: str, batch: int, steps: int, folder: Path) -> Row:
             lost = {n for n, _ in module.named_parameters()} ^ set(trainer.weights)
             if lost:
                 return Row(name, batch, refused=f"trained in one alone: {', '.join(sorted(lost)[:4])}")
-            found = check_training(
-                trainer,
-                vs=None,
-                steps=steps,
-                peer=lambda: TorchTraining(trainer, is_double=True, module=module),
-                draw=case.batch,
-            )
-            single = in_single(case, trainer, module, steps)
+            peers: list[Recorded] = []
+
+            def peer() -> Recorded:
+                peers.append(Recorded(trainer, module))
+                return peers[-1]
+
+            found = check_training(trainer, vs=None, steps=steps, peer=peer, draw=case.batch)
+            single = in_single(case, trainer, module, peers[-1].losses)
             drawn = curves(case, trainer, module, steps) if name == CURVE else ()
     except (EdgecError, NotImplementedError) as problem:
         return Row(name, batch, refused=str(problem).splitlines()[0])
     return Row(name, batch, found, steps, single, curves=drawn)
 
 
-def in_single(case: Case, trainer: Trainer, module: torch.nn.Module, steps: int) -> float:
-    """The largest difference of the losses of PyTorch in floats of 32 and 64 bits, as a check tells those of edgec."""
-    kinds = [TorchTraining(trainer, is_double=wide, module=module) for wide in (False, True)]
-    data, rate, apart = [case.batch(trainer, k) for k in range(8)], trainer.learning_rate / 10, 0.0
-    for k in range(steps):
-        narrow, wide = (kind.step(*data[k % 8], rate=rate) for kind in kinds)
-        apart = max(apart, abs(narrow - wide) / max(1.0, abs(wide)))
-    return apart
+def in_single(case: Case, trainer: Trainer, module: torch.nn.Module, wide: Sequence[float]) -> float:
+    """The largest difference of the losses of PyTorch in floats of 32 bits from the ``wide`` ones, as a check tells
+    those of edgec."""
+    narrow = TorchTraining(trainer, is_double=False, module=module)
+    data, rate = [case.batch(trainer, k) for k in range(min(8, len(wide)))], trainer.learning_rate / 10
+    found = [narrow.step(*data[k % len(data)], rate=rate) for k in range(len(wide))]
+    return max(abs(loss - w) / max(1.0, abs(w)) for loss, w in zip(found, wide))
 
 
 def curves(case: Case, trainer: Trainer, module: torch.nn.Module, steps: int) -> tuple[list[float], list[float]]:

@@ -87,7 +87,8 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     found = gradients(node, weights, seed=slope.node, origin=graph.origin, blocks=choices.blocks)
     lost = [w for w, s in zip(choices.trained, found) if s is None]
     if len(lost) == len(weights):
-        cuts = [f"{listed(graph.names(c.node))}: {c.reason}" for c in cut_paths(node, weights)][:3]
+        told = (f"{listed(graph.names(c.node))}: {c.reason}" for c in cut_paths(node, weights))
+        cuts = list(dict.fromkeys(told))[:3]
         hint = "; ".join(cuts) if cuts else "choose weights on the way to the output that the loss judges"
         raise UsageError(f"no trained weight changes the output '{printable(name)}'", hint=hint, where="--update")
     kept = [(w, Value(s)) for w, s in zip(choices.trained, found) if s is not None]
