@@ -48,6 +48,9 @@ def contractions() -> Iterator[Named]:
         yield f"matmul both turned {size}", graph(ops.node("matmul", at, bt))
         yield f"matmul result turned {size}", graph(transpose(ops.node("matmul", a, weights(k, n)), 1, 0))
         yield f"matmul by itself {size}", graph(ops.node("matmul", a, transpose(a, 1, 0)))
+    both = ops.node("matmul", value("a", 4, 2, 1, 9), value("b", 4, 2, 9, 32))  # two loops around, apart in the result
+    part = ops.node("reshape", both, shape=(4, 2, 32))
+    yield "matmul into a part", graph(ops.node("concat", relu(value("r", 4, 3, 32)), part, axis=1))
     yield "matmul of four bits", graph(ops.node("matmul", value("a", 5, 64), coded_weights(64, 33, 32)))
     yield "matmul large", graph(relu(ops.node("matmul", value("a", 300, 40), weights(40, 200))))
     yield "matmul large both dynamic", graph(ops.node("matmul", value("a", 130, 70), value("b", 70, 150)))

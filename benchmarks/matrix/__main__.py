@@ -55,7 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
             append_row(target, row)
             print(f"{number + 1}/{len(todo)} {sentence(row)}", flush=True)
     if options.page:
-        options.page.write_text(page.text(read_rows(target).values()), encoding="utf-8")
+        drawn_as = f" --cells {options.cells} --seed {options.seed}" if options.cells else ""
+        command = f"python -m benchmarks.matrix{drawn_as} --page {options.page.as_posix()}"
+        options.page.write_text(page.text(read_rows(target).values(), command), encoding="utf-8")
     return 0
 
 

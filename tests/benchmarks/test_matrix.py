@@ -150,7 +150,8 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "1/1 net threads host: right" in capsys.readouterr().out
     assert matrix.main([*given, "--only", "threads", "--page", str(tmp_path / "matrix.md")]) == 0
     assert not capsys.readouterr().out
-    assert "| threads | 1 | 1 |" in (tmp_path / "matrix.md").read_text()
+    written = (tmp_path / "matrix.md").read_text()
+    assert "| threads | 1 | 1 |" in written and f"benchmarks.matrix --page {tmp_path / 'matrix.md'}\n" in written
 
 
 def test_the_page_counts_and_groups() -> None:
