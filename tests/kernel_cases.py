@@ -44,6 +44,8 @@ def windows() -> Iterator[Named]:
             f"depthwise {k}x{k} by {s} dilated {d}",
             graph(conv(value("x", 2, 8, 10, 11), weights(8, 1, k, k), s, d, 8)),
         )
+    many = pad(value("x", 1, 16, 20, 13), 3, 3)  # as many as a thread each goes through on a GPU
+    yield "depthwise 7x7", graph(conv(many, weights(16, 1, 7, 7), groups=16))
     for rows, s in ((4, 1), (5, 1), (7, 2)):  # two rows of outputs at a time, and one
         inside = pad(value("x", 1, 21, rows * s, 9), 1, 1)
         yield f"depthwise {rows} rows by {s}", graph(relu(conv(inside, weights(21, 1, 3, 3), s, groups=21)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from typing import Any
 
@@ -99,13 +99,19 @@ class TorchSteps:
         return run
 
     def _captured(self) -> Callable[[], Any]:
+        """A step in one CUDA graph, of a copy of the module: other modes tie gradients to the default stream."""
+        copied = copy(self)
+        copied.own = deepcopy(self.own)
+        copied.known = [p for p in copied.own.parameters() if p.requires_grad]
+        copied.optimizer = torch.optim.SGD(copied.known, 0.0, momentum=0.9, fused=True)
         aside = torch.cuda.Stream()
         with torch.cuda.stream(aside):
             for _ in range(3):
-                self.step(self.loss)
+                copied.step(copied.loss)
         aside.synchronize()
-        self.optimizer.zero_grad(set_to_none=True)
+        copied.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.step(self.loss)
+        with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
+            copied.step(copied.loss)
+        self.captured = copied  # whose weights the graph works on
         return graph.replay

@@ -44,7 +44,7 @@ def text(rows: Sequence[Row]) -> str:
         parts.append("## Not timed\n\n" + markdown(["row", "reason"], [[r["name"], _reason(r)] for r in left]))
     failed = [[r["name"], m, str(r[f"{m}_failed"]).splitlines()[0]] for r in timed for m in PEERS if f"{m}_failed" in r]
     if failed:
-        parts.append("Modes of PyTorch that were not timed, so that there is no ratio:")
+        parts.append("Modes of PyTorch that were not timed; the ratio is over the others:")
         parts.append(markdown(["row", "mode", "reason"], failed, text_columns=3))
     known = next((r["machine"] for r in rows if "machine" in r), {})
     commands = "\n".join(dict.fromkeys(f"python -m benchmarks.gpu.training {r['command']}" for r in rows))
@@ -53,9 +53,9 @@ def text(rows: Sequence[Row]) -> str:
 
 
 def best_of(row: Row) -> float | None:
-    """Milliseconds of PyTorch's fastest mode, by medians; None where a mode was not timed."""
-    times = [row["ms"].get(m) for m in PEERS]
-    return min(map(_median, times)) if all(times) else None
+    """Milliseconds of PyTorch's fastest mode, by medians; None where no mode was timed."""
+    times = [row["ms"][m] for m in PEERS if row["ms"].get(m)]
+    return min(map(_median, times)) if times else None
 
 
 def _ratio(row: Row) -> str:

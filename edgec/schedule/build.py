@@ -75,7 +75,7 @@ def schedule(
     """
     if options.numeric == "exact" and device.has_fp16_fma:
         device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
-    plan = with_turned_copies(with_copies(plan, device, options.bf16_layers), device)
+    plan = with_turned_copies(with_copies(plan, device, options.bf16_layers, options.in_levels), device)
     if options.fp32_blocks is None:
         options = replace(options, fp32_blocks=leading(plan, device))
     program = _scheduled(plan, device, options, progress)

@@ -141,23 +141,32 @@ def _factors(block: Block) -> set[Node]:
     return {load.value for e in sums for load in X.loads(e) if not load.value.is_const}
 
 
-def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = None) -> Plan:
-    """The plan with copies, to be kept in 16 bits, of what products (of ``chosen`` layers) and others read."""
-    if narrow_dtype(device) != "bf16" and not device.has_fp16_fma and chosen is None:
+def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = None, is_step: bool = False) -> Plan:
+    """The plan with copies, to be kept in 16 bits, of what products (of ``chosen`` layers) and others read.
+
+    On a GPU in fp16 they are of a training step's weights and samples: tensor cores' operands are then copied to shared
+    memory as they are, by all the products that read them.
+    """
+    if device.is_gpu:
+        if not is_step or device.language != "cuda" or device.precision != "fp16":
+            return plan
+    elif narrow_dtype(device) != "bf16" and not device.has_fp16_fma and chosen is None:
         return plan
     products: dict[Node, list[Block]] = {}
     others = {n for _, n in plan.outputs} | set(plan.graph.inputs)
     for block in plan.blocks:
-        is_half = narrow_dtype(device_for(plan, block, device, chosen)) is not None
+        is_half = device.is_gpu or narrow_dtype(device_for(plan, block, device, chosen)) is not None
         factors = _factors(block) if is_half and block.kind == "contract" else set()
         for node in factors:
             products.setdefault(node, []).append(block)
         others |= _read_beside(block, factors)
     placed = set(plan.aliases) | {p.parent for p in plan.aliases.values()} | set(plan.halos) | set(plan.guards)
+    inputs, least = frozenset(plan.graph.inputs), LEAST_OF_A_STEP if device.is_gpu else LEAST
     copies = {
         n: copy_block(n, n, ("narrow",))
         for n, blocks in products.items()
-        if n in others - placed and n.type.dtype == "f32" and n.type.elements >= LEAST
+        if n in others - placed and n.type.dtype == "f32" and n.type.elements >= least
+        and (n in inputs or not device.is_gpu)
         and sum(map(work, blocks)) / 2 >= WORTH_A_COPY * n.type.elements
     }  # fmt: skip
     changed: list[Block] = []

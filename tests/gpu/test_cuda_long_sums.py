@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from chance import SEED
 from emulated import Emulated, emulate
-from small_graphs import arrays, doubled, graph, total, transpose, value
+from small_graphs import arrays, conv, doubled, graph, pad, total, transpose, value, weights
 
 from edgec import ops
 from edgec.device.load import load_device
 from edgec.fuse import plan
 from edgec.ir import evaluate
+from edgec.ir import expr as X
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.contract import GpuContract
@@ -104,3 +105,28 @@ def test_what_nobody_reads_soon_waits_until_the_device_is_full() -> None:
     reductions = [k for k, kernel in enumerate(made) if any(isinstance(s.schedule, GpuReduce) for s in kernel.steps)]
     assert 2 <= len(reductions) <= 20
     assert reductions[0] < len(made) / 2
+
+
+def test_sums_over_columns_read_whole_cache_lines() -> None:
+    """Sums of 4096 rows, as of gradients of biases: 32 neighbors, in parts."""
+    program = schedule(plan(graph(total(value("a", 4096, 1024), 0)), gpu=True), DEVICE)
+    (kernel,) = program.kernels
+    found = kernel.schedule
+    assert isinstance(found, GpuReduce) and found.neighbors == 32 and found.split > 1
+
+
+@pytest.mark.parametrize(("taps", "side", "is_map"), [(7, 28, True), (7, 3, False), (17, 28, False)])
+def test_windows_of_many_taps_are_a_map(taps: int, side: int, is_map: bool, tmp_path: Path) -> None:
+    """Where threads with four channels each fill the device; else a team of threads computes a result."""
+    inside = pad(transpose(value("x", 1, side, side, 64), 0, 3, 1, 2), taps // 2, taps // 2)
+    whole = graph(transpose(conv(inside, weights(64, 1, taps, taps), groups=64), 0, 2, 3, 1))
+    maps = [k.schedule for k in schedule(plan(whole, gpu=True), DEVICE).kernels if isinstance(k.schedule, GpuMap)]
+    assert any(e.op == "reduce" for found in maps for e in X.walk(found.body)) == is_map
+    if not is_map:
+        return
+    network = emulate({"windows": whole}, tmp_path, DEVICE)["windows"]
+    assert isinstance(network, Emulated)
+    given = arrays(whole, SEED)
+    want = evaluate.run(doubled(whole), {k: v.astype(np.float64) for k, v in given.items()})
+    for name, got in network(given).items():
+        np.testing.assert_allclose(got, want[name], rtol=0, atol=2e-5 * np.abs(want[name]).max())

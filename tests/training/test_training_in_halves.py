@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trained_models import convolutions, rooted
+from small_models import model, node, tensor_input, weights
+from trained_models import convolutions, floats, rooted
 
 import edgec
 from edgec import Trainer
@@ -40,6 +41,31 @@ def test_steps_in_halves_are_near_those_of_the_graph(trainer: Trainer) -> None:
     assert 1e-5 < found.gradients < 5e-3  # factors have 11 bits
     assert found.losses < 1e-2
     assert trainer.loss_scale == FIRST
+
+
+def wide() -> Any:
+    """Two products with 36 thousand weights each, and a small one."""
+    nodes = [
+        node("MatMul", ["x", "w1"], ["h1"], "first"), node("Tanh", ["h1"], ["r1"]),
+        node("MatMul", ["r1", "w2"], ["h2"], "second"), node("Tanh", ["h2"], ["r2"]),
+        node("MatMul", ["r2", "w3"], ["y"], "third"),
+    ]  # fmt: skip
+    held = {"w1": floats(176, 208, scale=0.08), "w2": floats(208, 176, scale=0.08), "w3": floats(176, 3)}
+    return model(nodes, [tensor_input("x", [1, 176])], ["y"], [weights(n, v) for n, v in held.items()])
+
+
+def test_large_weights_are_copied_in_halves_once_a_step(tmp_path: Path) -> None:
+    """All products that read them read the copy, which follows the updates; small weights have none."""
+    given: dict[str, Any] = {"loss": "mse", "batch": 112, "optimizer": "sgd:lr=0.05"}
+    built = edgec.build(wide(), tmp_path / "out", precision="fp16", **given, **ON_GPU)
+    training = built.program.training
+    assert training is not None
+    with edgec.load(tmp_path / "out") as trainer:
+        found = check_training(trainer, vs=None, steps=6)
+        assert found.ok and found.gradients < 5e-3 and found.losses < 1e-2
+    text = "".join(p.read_text(encoding="utf-8") for p in sorted((tmp_path / "out").glob("*_step_kernels_*.cu")))
+    heads = [line for line in text.splitlines() if line.startswith("EC_KERNEL") and "contract_tensor(" in line]
+    assert sum("const float *" not in head for head in heads) == 3, heads  # one without copies
 
 
 def test_steps_in_tf32_are_near_those_of_the_graph(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from edgec.schedule.gpu.dots import dots
 from edgec.schedule.gpu.few_queries import few_queries
 from edgec.schedule.gpu.integer import exact_in_floats, of_floats
 from edgec.schedule.gpu.kernel import FEW_ROWS, GpuKernel
-from edgec.schedule.gpu.loops import map_, reduce
+from edgec.schedule.gpu.loops import many, map_, reduce
 from edgec.schedule.gpu.product import product_of
 from edgec.schedule.gpu.registers import registers
 from edgec.schedule.gpu.vector import vector
@@ -81,6 +81,11 @@ def _window(r: _Request) -> _Found | None:
     return None if found is None else (found, None)
 
 
+def _many(r: _Request) -> _Found | None:
+    found = many(r.exact, r.weights, r.device)
+    return None if found is None else (found, None)
+
+
 def _reduce(r: _Request) -> _Found | None:
     found = reduce(r.exact, r.device, r.weights)
     return None if found is None else (found, None)
@@ -95,6 +100,7 @@ SCHEDULES: tuple[tuple[frozenset[str], Callable[[_Request], _Found | None]], ...
     (frozenset({"contract"}), _dots),
     (frozenset({"contract"}), _contract),
     (frozenset({"contract", "window"}), _window),
+    (frozenset({"contract", "window"}), _many),
     (frozenset({"contract", "row", "window"}), _reduce),
 )
 

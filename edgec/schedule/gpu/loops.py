@@ -22,6 +22,8 @@ GROUP, LARGEST_GROUP, WARP = 256, 1024, 32
 SUB_GROUPS = frozenset({"cl_khr_subgroups", "cl_intel_subgroups"})
 #: One thread computes a reduction of fewer elements.
 TEAM_FROM = 32
+#: Most elements of a window that one thread goes through, and threads of a multiprocessor that such windows need.
+ALONE, ENOUGH = 256, 64
 #: Steps of a thread, at least, where several teams share a reduction; and most teams of one.
 STEPS, PARTS = 16, 256
 
@@ -147,6 +149,21 @@ def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
     return GpuMap(flat.store, flat.address, tuple(loops), None, flat.body, 1, inside)
 
 
+def many(flat: Flat, weights: Weights, device: Device) -> GpuMap | None:
+    """A map over windows so many that threads with vectors of neighbors fill the device; None where they do not.
+
+    A team of threads a window would have most of its threads idle, and its loads are apart (depthwise 7 x 7).
+    """
+    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
+    if not sums or not is_fixed(*flat.loops, *(v for e in sums for v in X.reduction_variables(e))):
+        return None
+    found = map_(flat, weights, device)
+    threads = prod(map(most, flat.loops)) // (found.width * prod(map(most, found.inside)))
+    steps = max(prod(map(most, X.reduction_variables(e))) for e in sums)
+    is_filled = threads >= ENOUGH * device.gpu.multiprocessors
+    return found if found.width > 1 and steps <= ALONE and is_filled else None
+
+
 def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
     """Schedule ``flat`` along one reduced loop; None where its reductions do not share one that is long enough."""
     parts = taken_apart(flat)
@@ -194,10 +211,11 @@ def _team(results: int, steps: int, strided: bool, device: Device) -> tuple[int,
 
 def _parts(results: int, steps: int, team: int, neighbors: int, device: Device) -> tuple[int, int, int]:
     """(threads of a team, neighbors, parts) of long reductions of few results: parts enough to fill the device."""
-    if steps < 4 * STEPS * team:
+    is_wide = neighbors > 1 and results >= WARP  # whole cache lines, from where threads read neighbors
+    least = GROUP * 2 // WARP if is_wide else team
+    if steps < 4 * STEPS * least:
         return team, neighbors, 1
-    if neighbors > 1 and results >= WARP:  # whole cache lines, from where threads read neighbors
-        team, neighbors = GROUP * 2 // WARP, WARP
+    team, neighbors = least, WARP if is_wide else neighbors
     threads = max(GROUP, team) if neighbors == 1 else team * neighbors
     groups = -(-results * team // threads)
     wanted = device.gpu.multiprocessors * 2048 // threads
