@@ -14,6 +14,7 @@ from edgec.cli import bench as bench_verb
 from edgec.cli import certify as certify_verb
 from edgec.cli import chat as chat_verbs
 from edgec.cli import device as device_verbs
+from edgec.cli import kernel as kernel_verb
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
 from edgec.cli import rules as rule_verbs
@@ -243,6 +244,7 @@ def check(
 bench_verb.register(app)
 certify_verb.register(app)
 advise_verb.register(app)
+kernel_verb.register(app)
 
 
 @command(app)

@@ -130,3 +130,13 @@ def test_windows_of_many_taps_are_a_map(taps: int, side: int, is_map: bool, tmp_
     want = evaluate.run(doubled(whole), {k: v.astype(np.float64) for k, v in given.items()})
     for name, got in network(given).items():
         np.testing.assert_allclose(got, want[name], rtol=0, atol=2e-5 * np.abs(want[name]).max())
+
+
+def test_shared_memory_of_a_launch_has_room_for_all_of_its_sums() -> None:
+    """Thirty sums in parts that all could share one launch: two tables of 512 floats each are 48 KB for twelve."""
+    sums = [ops.node("reshape", total(value(f"v{k}", 4096, 64), 0), shape=(64,)) for k in range(30)]
+    whole = graph(total(ops.node("concat", *sums, axis=0), 0))
+    program = schedule(plan(whole, gpu=True), DEVICE, ScheduleOptions(in_levels=True))
+    launches = [k.schedule.steps for k in program.kernels if isinstance(k.schedule, GpuTogether)]
+    assert sum(map(len, launches)) >= 24 and len(launches) > 1
+    assert all(sum(4 * 512 * 2 for _ in steps) <= 48 << 10 for steps in launches)

@@ -144,6 +144,10 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         (conv(IMAGE, GROUPED, (1, 1), (1, 1), 2),
          lambda: apply("conv", IMAGE, GROUPED, strides=(1, 1), dilations=(1, 1), groups=2)),
     ],
+    "formula": [
+        (A @ B, lambda: apply("formula", A, B, text="f32 y[s,m,n] = sum(k) a[s,m,k] * b[k,n]",
+                              sizes=(("k", B.shape[0]), ("m", A.shape[1]), ("n", B.shape[1]), ("s", A.shape[0])))),
+    ],
     "bitcast": [
         (A.view(np.int32), lambda: apply("bitcast", A, to="i32")),
         (AT.view(np.float64), lambda: apply("bitcast", AT, to="f64")),

@@ -10,6 +10,7 @@ from edgec.report.answers import advise, build, certify, check, document, inspec
 #: The types of what a command prints, by its name; each may print `frame.Refused` too.
 ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "build": (build.BuildAnswer, build.UntilAnswer),
+    "kernel": (build.BuildAnswer,),
     "check": (check.CheckAnswer, check.ScoreAnswer, check.TrainingCheckAnswer),
     "bench": (timing.BenchAnswer, timing.DecodingAnswer, timing.StepsAnswer),
     "advise": (advise.AdviseAnswer,),

@@ -20,6 +20,8 @@ from edgec.schedule.program import Buffer, Kernel
 
 #: Kernels of a launch at most: each has its parameters, its code and its shared memory.
 MOST = 24
+#: Bytes of shared memory that a launch may have without asking for more.
+SHARED = 48 << 10
 #: Threads that are put off at once, at most: several times those that a large device runs side by side.
 FULL = 1 << 20
 
@@ -61,11 +63,30 @@ def _launched(kernels: Sequence[Kernel], readers: Sequence[Sequence[int]]) -> li
         for k, kernel in enumerate(kernels):
             if level[k] == now:
                 launch = _launch(kernel)
-                groups.setdefault(k if launch is None else launch, []).append(kernel)
+                groups.setdefault(k if launch is None or _is_full(kernel) else launch, []).append(kernel)
         for group in groups.values():
-            parts = [group[k : k + MOST] for k in range(0, len(group), MOST)]
+            parts = list(_parts(group))
             made += [joined([_without_cluster(k) for k in part]) if len(part) > 1 else part[0] for part in parts]
     return made
+
+
+def _parts(group: Sequence[Kernel]) -> Iterator[list[Kernel]]:
+    """The launches of a group: as many kernels each as there is room for."""
+    part: list[Kernel] = []
+    for kernel in group:
+        if len(part) == MOST or sum(map(_shared_bytes, (*part, kernel))) > SHARED:
+            yield part
+            part = []
+        part.append(kernel)
+    yield part
+
+
+def _shared_bytes(kernel: Kernel) -> int:
+    """Bytes that teams of threads meet in, those of a sum in parts twice; each kernel of a launch has its own."""
+    schedule = kernel.schedule
+    if not isinstance(schedule, GpuReduce):
+        return 0
+    return (4 * threads_of(schedule) + 64) * len(schedule.reductions) * (2 if schedule.split > 1 else 1)
 
 
 def _later(kernels: Sequence[Kernel], states: Mapping[Buffer, Buffer]) -> list[list[int]]:
@@ -108,6 +129,11 @@ def _launch(kernel: Kernel) -> _Launch | None:
     if isinstance(schedule, GpuContract) and isinstance(schedule.tile, TensorTile):
         return _Launch("contract", schedule.tile.threads)
     return None
+
+
+def _is_full(kernel: Kernel) -> bool:
+    """Does the kernel fill the device many times over? Registers of those beside it would cost more than a launch."""
+    return isinstance(kernel.schedule, (GpuMap, GpuReduce)) and _threads(kernel) >= FULL
 
 
 def _threads(kernel: Kernel) -> int:
