@@ -57,6 +57,35 @@ def convolutions(batch: int | str = 1) -> onnx.ModelProto:
     return model(nodes, [image], ["probabilities"], [weights(n, v) for n, v in held.items()])
 
 
+def attention(heads: int = 2, tokens: int = 40, width: int = 12) -> onnx.ModelProto:
+    """One layer of attention whose head dimension is 6, the mean of its tokens, and three classes."""
+    turned = [("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])]
+    nodes = []
+    for name, order in turned:
+        nodes += [
+            node("MatMul", ["x", f"w{name}"], [f"p{name}"], f"{name}_product"),
+            node("Reshape", [f"p{name}", "split"], [f"s{name}"]),
+            node("Transpose", [f"s{name}"], [name], perm=order),
+        ]
+    nodes += [
+        node("MatMul", ["q", "k"], ["scores"]),
+        node("Mul", ["scores", "scale"], ["scaled"]),
+        node("Softmax", ["scaled"], ["shares"], axis=-1),
+        node("MatMul", ["shares", "v"], ["mixed"]),
+        node("Transpose", ["mixed"], ["back"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["back", "join"], ["joined"]),
+        node("ReduceMean", ["joined"], ["mean"], axes=[1], keepdims=0),
+        node("MatMul", ["mean", "wo"], ["y"], "classes"),
+    ]
+    held = {f"w{name}": floats(width, width) for name in "qkv"} | {
+        "wo": floats(width, 3),
+        "scale": np.float32((width // heads) ** -0.5),
+        "split": np.array([0, 0, heads, width // heads]),
+        "join": np.array([0, 0, width]),
+    }
+    return model(nodes, [tensor_input("x", [1, tokens, width])], ["y"], [weights(n, v) for n, v in held.items()])
+
+
 class Unopened:
     """The facts of a training that was not compiled."""
 
