@@ -95,6 +95,8 @@ def tried(target: Target, content: bytes) -> Outcome:
         except (VerifyError, InvariantError) as mistake:
             return _mistake(target, content, mistake)
         except EdgecError as refusal:
+            if any(isinstance(cause, MemoryError) for cause in _causes(refusal)):
+                return _mistake(target, content, refusal, "a refusal after all memory was taken")
             if len(str(refusal)) > 20_000:
                 return Outcome(target.name, "a refusal of more than 20,000 characters", content)
             return Outcome(target.name, "refused")
@@ -103,10 +105,19 @@ def tried(target: Target, content: bytes) -> Outcome:
     return Outcome(target.name, "read")
 
 
-def _mistake(target: Target, content: bytes, mistake: Exception) -> Outcome:
-    frames = [f for f in traceback.extract_tb(mistake.__traceback__) if "/edgec/" in f.filename]
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those that it came of."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _mistake(target: Target, content: bytes, mistake: Exception, named: str = "") -> Outcome:
+    *_, first = _causes(mistake)
+    frames = [f for f in traceback.extract_tb(first.__traceback__) if "/edgec/" in f.filename]
     place = f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "?"
-    return Outcome(target.name, f"{type(mistake).__name__} in {place}", content, traceback.format_exc()[-4000:])
+    named = named or type(mistake).__name__
+    return Outcome(target.name, f"{named} in {place}", content, traceback.format_exc()[-4000:])
 
 
 def case(seed: int, number: int) -> tuple[Target, bytes]:

@@ -1,19 +1,25 @@
-"""Compiled networks that read files of the fuzzer: a training its state, a session a text; built once a process."""
+"""Compiled networks that read what the fuzzer mutates, built once a process: states, texts, and requests."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.robustness import seeds
 from edgec import api
+from edgec.artifact.language_model import LanguageModel
 from edgec.artifact.network import Network
 from edgec.artifact.session import Session
 from edgec.artifact.trainer import Trainer
 from edgec.errors import UsageError
+from edgec.serve.language_model import application
 
 #: Tokens of the text that mutations of a saved one start from.
 TOKENS = (1, 2, 3, 5, 8)
@@ -90,3 +96,67 @@ def read_text(content: bytes, folder: Path) -> object:
         raise
     assert session().past <= session().context and all(-1 <= t < session().vocabulary for t in session().tokens)
     return session().next(1)
+
+
+@cache
+def _server() -> Any:
+    """The application that serves a model with a chat template."""
+    seeds.from_tests("", "chance").begin("server")
+    file, out = Path(_folder().name) / "chat.gguf", Path(_folder().name) / "chat"
+    file.write_bytes(seeds.gguf_models()[-1])
+    api.build(file, out, context=24)
+    return application(LanguageModel(out), "chat")
+
+
+#: Requests that mutations start from, each behind a line with its path.
+REQUESTS: Mapping[str, Mapping[str, Any]] = {
+    "/v1/completions": {
+        "model": "chat", "prompt": "a b", "max_tokens": 3, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "min_p": 0.0,
+        "seed": 7, "stop": ["x", "yz"], "repetition_penalty": 1.1, "logit_bias": {}, "n": 1,
+    },
+    "/v1/chat/completions": {
+        "messages": [
+            {"role": "system", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}]},
+            {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
+        ],
+        "max_completion_tokens": 2, "stream": True, "stream_options": {"include_usage": True}, "stop": "x",
+        "response_format": {"type": "text"}, "tools": [], "user": "u",
+    },
+}  # fmt: skip
+
+
+def requests() -> list[bytes]:
+    return [f"{path}\n{json.dumps(body)}".encode() for path, body in REQUESTS.items()]
+
+
+def answer(content: bytes, folder: Path) -> object:
+    """The answer to a request, behind a line with its path; a status of 500 or more is a mistake."""
+    path, _, body = content.partition(b"\n")
+    sent: list[dict[str, Any]] = []
+    asyncio.run(_asked(path.decode("latin-1"), body, sent))
+    status = sent[0]["status"]
+    answer = b"".join(part.get("body", b"") for part in sent[1:])
+    assert status < 500, f"status {status}: {answer[:1000]!r}"
+    assert len(answer) < 100_000, f"an answer of {len(answer)} bytes"
+    if status >= 400:
+        raise UsageError(answer.decode())
+    return answer
+
+
+async def _asked(path: str, body: bytes, sent: list[dict[str, Any]]) -> None:
+    kind = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode("latin-1"), "headers": kind,
+             "query_string": b"", "http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", 80),
+             "client": ("127.0.0.1", 9)}  # fmt: skip
+    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if waiting:
+            return waiting.pop()
+        await asyncio.sleep(3600)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await _server()(scope, receive, send)

@@ -111,7 +111,9 @@ def hugging_folders() -> list[bytes]:
     """Folders of Hugging Face's, with tokenizers; one has its weights in two files."""
     plain = from_tests("language", "plain")
     found = []
-    for name, files in (("llama", 1), ("qwen3", 2), ("gemma3", 1)):
+    for kind, files in (("llama", 1), ("qwen3", 2), ("gemma3", 1)):
+        name = f"{kind} of one layer"
+        plain.CONFIGS[name] = {**plain.CONFIGS[kind], "num_hidden_layers": 1}
         with tempfile.TemporaryDirectory() as place:
             folder = plain.write_folder(Path(place) / "lm", name, plain.draw(name), files)
             parts = {p.name: p.read_bytes() for p in sorted(folder.iterdir())}

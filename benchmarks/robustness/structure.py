@@ -60,6 +60,12 @@ def _holders(value: Any) -> Iterator[Any]:
             yield from _holders(inner)
 
 
+def of_request(random: Random, content: bytes) -> bytes:
+    """The JSON behind a line with the path of a request."""
+    path, _, body = content.partition(b"\n")
+    return path + b"\n" + of_json(random, body)
+
+
 # ---- several files as one
 
 

@@ -265,6 +265,7 @@ TARGETS = (
     Target("array", _arrays, lambda: seeds.arrays()[-1:], (B,)),
     Target("trained state", opened.read_state, opened.states, (structure.of_arrays, structure.of_arrays, B)),
     Target("saved text", opened.read_text, opened.texts, (structure.of_head, B), 2),
+    Target("request", opened.answer, opened.requests, (structure.of_request, T), 2),
     Target("property", _property, lambda: [PROPERTY], (T,)),
     Target("chat", _chat, seeds.chats, (J, T)),
     Target("pieces", _pieces, seeds.pieces, (B,)),

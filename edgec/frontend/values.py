@@ -352,10 +352,20 @@ def clip(x: Value, low: Operand, high: Operand) -> Value:
     return minimum(maximum(x, low), high)
 
 
-def check_table(size: int) -> None:
-    """Raises ModelError before a table of indices or weights is made that no real model needs."""
+def check_table(*extents: int) -> None:
+    """Raises ModelError before a table of indices or weights is made that no real model needs.
+
+    A table of nothing is made from its extents all the same, so each of them is held to it.
+    """
+    size = max(prod(extents), *extents, 0)
     if size > FOLD_ELEMENTS:
         raise ModelError(f"it needs a table of {size} elements", hint="check the attributes of the node")
+
+
+def numbers(count: int) -> np.ndarray:
+    """0 .. count-1, as i64. Raises ModelError where no real model needs as many."""
+    check_table(count)
+    return np.arange(count)
 
 
 def iota(extent: Extent, axis: int, rank: int, dtype: str = "i64") -> Value:

@@ -16,7 +16,7 @@ from onnx import TensorProto, numpy_helper
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.external import Folder, external_bytes, mapped
 from edgec.frontend.values import MAX_ELEMENTS
-from edgec.ir.types import dtype_name
+from edgec.ir.types import dtype_name, is_worth_computing
 from edgec.text import identifier, printable
 from edgec.untrusted import reason, regular
 
@@ -198,7 +198,7 @@ def tensor(proto: TensorProto, folder: Folder | None = None) -> np.ndarray:
 def dense(proto: onnx.SparseTensorProto) -> np.ndarray:
     """A sparse tensor written out."""
     values, places = tensor(proto.values), tensor(proto.indices)
-    if any(d < 0 for d in proto.dims) or prod(proto.dims) > 2**31:
+    if any(d < 0 for d in proto.dims) or not is_worth_computing(max(prod(proto.dims), *proto.dims, 0), values.size):
         raise ModelError(f"sparse tensor has the impossible shape {list(proto.dims)}", hint="the file is damaged")
     result = np.zeros(tuple(proto.dims), values.dtype)
     flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), tuple(proto.dims))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec import ops
-from edgec.frontend.values import Value, concat
+from edgec.frontend.values import Value, check_table, concat
 from edgec.ir.graph import Graph, Node, placeholder, rewrite
 from edgec.ir.types import Type
 
@@ -41,6 +41,7 @@ def unstacked(graph: Graph) -> Graph:
 def _layers(cache: Node) -> tuple[Node, ...]:
     """An input for each layer."""
     kind, name = cache.type, cache.attributes["name"]
+    check_table(1000, int(kind.shape[0]))  # every layer is a node
     return tuple(placeholder(f"{name}[{k}]", Type(kind.dtype, kind.shape[1:])) for k in range(int(kind.shape[0])))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from edgec.errors import ModelError
 from edgec.frontend.tflite.cursor import Cursor
-from edgec.ir.types import DTYPES, FOLD_ELEMENTS
+from edgec.ir.types import DTYPES, FOLD_ELEMENTS, is_worth_computing
 
 _DENSE = 0
 _VECTORS = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}
@@ -57,6 +57,8 @@ def densified(
     place = _places(order, blocks, indices, extents, rank)
     if leaf.size and (any((p < 0).any() or (p >= n).any() for p, n in zip(place, shape)) or leaf.max() >= values.size):
         raise ModelError(f"{shown} is sparse with elements outside its shape {list(shape)}")
+    if not is_worth_computing(max(prod(shape), *shape), values.size):
+        raise ModelError(f"{shown} is sparse with far more zeros than are worth storing: shape {list(shape)}")
     result = np.zeros(shape, values.dtype)
     result[tuple(place)] = values[leaf]
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
 
 import numpy as np
@@ -139,7 +140,7 @@ def split(call: Call) -> list[Value]:
         sizes = tuple(max(min(each, x.shape[axis] - k * each), 0) for k in range(count))
     if X.plain(sum(sizes)) != x.shape[axis] or any(s < 0 for s in sizes):
         raise call.error(f"parts of {list(sizes)} do not make up a dimension of {x.shape[axis]}")
-    starts = [X.plain(sum(sizes[:k])) for k in range(len(sizes))]
+    starts = map(X.plain, accumulate(sizes[:-1], initial=0))
     return [x.part(axis, start, start + size) for start, size in zip(starts, sizes)]
 
 

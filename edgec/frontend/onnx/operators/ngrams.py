@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
-from edgec.frontend.values import Value, concat, constant, full
+from edgec.frontend.values import Value, check_table, concat, constant, full
 
 
 @onnx("TfIdfVectorizer")
@@ -30,6 +30,7 @@ def tf_idf_vectorizer(call: Call) -> Value:
         known += len(grams)
     width = int(columns.max()) + 1
     where = np.concatenate(placed) if placed else np.zeros(0, np.int64)
+    check_table(len(where), width)
     onto = np.zeros((len(where), width), np.float32)
     onto[np.arange(len(where)), where] = 1
     y = concat(counts, 1) @ constant(onto) if counts else full((x.shape[0], width), 0.0, "f32")

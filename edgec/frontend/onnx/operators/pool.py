@@ -12,7 +12,7 @@ from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.operators.conv import Window, pad_space, window
 from edgec.frontend.onnx.operators.reduction import is_extreme
 from edgec.frontend.onnx.operators.windows import windows
-from edgec.frontend.values import Value, check_table, constant, emit, full, iota, select, size
+from edgec.frontend.values import Value, check_table, constant, emit, full, iota, numbers, select, size
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import greater
@@ -81,7 +81,7 @@ def _positions(x: Value, turned: bool) -> Value:
     positions = np.arange(x.node.type.elements, dtype=np.int64).reshape(x.shape)
     if turned:
         lead = x.shape[0] * x.shape[1]
-        order = np.arange(positions[0, 0].size, dtype=np.int64).reshape(x.shape[2:], order="F")
+        order = numbers(prod(x.shape[2:])).reshape(x.shape[2:], order="F")
         positions = (np.arange(lead).reshape(*x.shape[:2], *[1] * (x.rank - 2)) * order.size) + order
     return constant(positions)
 
@@ -95,15 +95,15 @@ def average_pool(call: Call) -> Value:
     include = call.attribute("count_include_pad", 0)
     if any(isinstance(n, Expr) for n in (*x.shape[2:], *sizes)):
         return total / _counted(x, win, sizes, window(call, x.shape[2:], win.kernel).after if include else None)
-    check_table(prod(sizes) * max(win.kernel))
+    check_table(*sizes)
     counts: np.ndarray = np.ones((), np.int64)
     declared = window(call, x.shape[2:], call.required("kernel_shape"))
     for n, b, a, k, s, d, m in zip(
         x.shape[2:], win.before, declared.after, win.kernel, win.strides, win.dilations, sizes
     ):
-        source = np.arange(m)[:, None] * s + np.arange(k)[None, :] * d
         low, high = (0, n + b + a) if include else (b, b + n)
-        counts = counts[..., None] * ((source >= low) & (source < high)).sum(axis=1)
+        first, end = (np.clip(-((np.arange(m) * s - border) // d), 0, k) for border in (low, high))
+        counts = counts[..., None] * (end - first)
     factors = (1.0 / np.maximum(counts, 1)).astype(DTYPES[x.dtype])
     if factors.size and (factors == factors.reshape(-1)[0]).all():
         return total * constant(factors.reshape(-1)[0])

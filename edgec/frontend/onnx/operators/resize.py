@@ -255,6 +255,7 @@ def _weighted(call: Call, x: Value, a: _Axis, where: np.ndarray) -> Value:
     shrink = min(a.scale, 1.0) if call.attribute("antialias") else 1.0
     half = reach / shrink
     # All whole numbers in (where - half, where + half]: the weight at the far ends is 0.
+    check_table(len(where), 8 * ceil(2 * half))
     first = np.floor(where - half).astype(np.int64) + 1
     taps = first[:, None] + np.arange(ceil(2 * half))[None, :]
     weights = kernel((taps - where[:, None]) * shrink)

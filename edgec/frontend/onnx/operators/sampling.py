@@ -164,7 +164,7 @@ def roi_align(call: Call) -> Value:
         )
     half = call.attribute("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "") == "half_pixel"
     regions = rois.shape[0]
-    check_table(rows * columns * ratio * ratio)
+    check_table(rows, ratio, columns, ratio)
     scaled = rois * call.attribute("spatial_scale", 1.0) - (0.5 if half else 0.0)
     left, top, right, bottom = (scaled.part(1, k, k + 1) for k in range(4))
 
@@ -306,7 +306,7 @@ def max_unpool(call: Call) -> Value:
     shape = tuple(call.ints(2)) if call.optional(2) is not None else (*x.shape[:2], *sizes)
     smaller = (*x.shape[:2], *sizes)
     count = x.node.type.elements
-    check_table(prod(shape))
+    check_table(*shape)
     empty = constant(0, x.dtype).broadcast(prod(shape))
     if shape != smaller:  # the places were counted in the smaller tensor
         require_inside(call, places, prod(smaller), 0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.frontend.onnx.call import Call
 from edgec.frontend.onnx.operators.activation import softmax_of
-from edgec.frontend.values import Value, concat, constant, emit, select
+from edgec.frontend.values import Value, concat, constant, emit, numbers, select
 
 
 def transformed(name: str, y: Value) -> Value:
@@ -56,7 +56,7 @@ def labels_of(call: Call) -> np.ndarray:
 
 def best(y: Value, labels: np.ndarray) -> Value:
     """The label of the greatest score of each row, the first one among equals."""
-    places = constant(np.arange(y.shape[1]))
+    places = constant(numbers(y.shape[1]))
     is_best = emit("eq", y, y.reduce("max", [1]))
     first = select(is_best, places, y.shape[1] - 1).reduce("min", [1], keep=False)
     return constant(labels).gather(first, 0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 
 from edgec.errors import ModelError
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.sequences import Absent, Item, TensorList
-from edgec.frontend.values import Value, concat, constant, normalize_axis
+from edgec.frontend.values import Value, check_table, concat, constant, normalize_axis
 
 
 def _parts(call: Call, k: int = 0) -> tuple[Value, ...]:
@@ -74,18 +76,17 @@ def split_to_sequence(call: Call) -> TensorList:
     x = call[0]
     axis = normalize_axis(call.attribute("axis", 0), x.rank)
     extent = x.shape[axis]
-    if call.optional(1) is None:
-        sizes = [1] * extent
-    elif call[1].rank == 0:
-        size = int(call.constant(1))
+    if call.optional(1) is None or call[1].rank == 0:
+        size = int(call.constant(1)) if call.optional(1) is not None else 1
         if size < 1:
             raise call.error(f"pieces of {size} elements")
+        check_table(1000, -(-extent // size))  # every piece is a node
         sizes = [min(size, extent - start) for start in range(0, extent, size)]
     else:
         sizes = list(call.ints(1))
     if sum(sizes) != extent or any(s < 0 for s in sizes):
         raise call.error(f"pieces of {sizes} elements do not make up {extent}")
-    starts = [sum(sizes[:k]) for k in range(len(sizes))]
+    starts = accumulate(sizes[:-1], initial=0)
     parts = [x.part(axis, start, start + size) for start, size in zip(starts, sizes)]
     if call.optional(1) is None and not call.attribute("keepdims", 1):
         parts = [p.squeeze(axis) for p in parts]

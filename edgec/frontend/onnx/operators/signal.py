@@ -19,7 +19,7 @@ def transform(x: Value, length: int, onesided: bool, inverse: bool) -> Value:
     x = x.pad((0,) * x.rank, [max(length - n, 0) if d == x.rank - 2 else 0 for d in range(x.rank)])
     x = x.part(x.rank - 2, 0, length)
     bins = length // 2 + 1 if onesided and not inverse else length
-    check_table(length * bins)
+    check_table(length, bins)
     # Exact reduction of the angle first: large products lose digits.
     turns = (np.arange(length)[:, None] * np.arange(bins)[None, :]) % length
     angle = (2 if inverse else -2) * np.pi * turns / length
@@ -69,7 +69,7 @@ def stft(call: Call) -> Value:
     if step < 1 or not 1 <= length <= signal.shape[1]:
         raise call.error(f"frames of {length} elements in steps of {step}, out of {signal.shape[1]}")
     count = (signal.shape[1] - length) // step + 1
-    check_table(count * length)
+    check_table(count, length)
     places = np.arange(count)[:, None] * step + np.arange(length)[None, :]
     frames = signal.gather(constant(places.astype(np.int64)), 1)
     if window is not None:
@@ -85,7 +85,7 @@ def mel_weight_matrix(call: Call) -> Value:
         raise call.error(f"{bands} bands of a transform of length {length} at {rate} samples a second")
     low, high = (float(call.constant(k).reshape(())) for k in (3, 4))
     bins = length // 2 + 1
-    check_table(bins * bands)
+    check_table(bins, bands)
     edges = 2595 * np.log10(1 + np.array([low, high]) / 700)
     points = edges[0] + np.arange(bands + 2) * (edges[1] - edges[0]) / (bands + 2)
     places = ((length + 1) * (700 * (10 ** (points / 2595) - 1)) // rate).astype(np.int64)

@@ -8,7 +8,7 @@ from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.operators.classical import ML
 from edgec.frontend.onnx.operators.classical_models import features_of
 from edgec.frontend.onnx.operators.scores import best, either, labels_of, of_two, transform_of, transformed
-from edgec.frontend.values import Value, constant, emit, select
+from edgec.frontend.values import Value, check_table, constant, emit, select
 
 
 @onnx("SVMRegressor", domain=ML)
@@ -61,6 +61,7 @@ def _linear(call: Call, x: Value, weights: np.ndarray, labels: np.ndarray) -> tu
 def _by_pair(weights: np.ndarray, counts: tuple[int, ...], pairs: list[tuple[int, int]]) -> np.ndarray:
     """[vector, pair] the coefficients: a class has those against the others, without itself, in its columns."""
     ends = np.cumsum(counts)
+    check_table(int(ends[-1]), len(pairs))
     table = np.zeros((int(ends[-1]), len(pairs)), np.float32)
     for k, (i, j) in enumerate(pairs):
         of_i, of_j = slice(ends[i] - counts[i], ends[i]), slice(ends[j] - counts[j], ends[j])

@@ -9,7 +9,7 @@ import numpy as np
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.operators.classical import ML
 from edgec.frontend.onnx.operators.scores import best, either, labels_of, of_two, transform_of, transformed
-from edgec.frontend.values import Value, constant, emit, select
+from edgec.frontend.values import Value, check_table, constant, emit, select
 from edgec.ir.types import DTYPES
 
 #: Comparisons of a value with a node's threshold, in the standard's order, and the test for membership of a set.
@@ -113,7 +113,9 @@ def _of_roots(call: Call) -> Forest:
         follow.append(np.where(np.asarray(call.required(f"nodes_{side}leafs"), bool), ids + branches, ids))
     ids = np.asarray(call.required("leaf_targetids"), np.int64)
     weights = np.asarray(call.required("leaf_weights"))
-    votes = np.full((len(ids), int(call.attribute("n_targets") or ids.max() + 1)), np.nan, weights.dtype)
+    targets = int(call.attribute("n_targets") or ids.max() + 1)
+    check_table(len(ids), targets)
+    votes = np.full((len(ids), targets), np.nan, weights.dtype)
     votes[np.arange(len(ids)), ids] = weights
     modes = np.asarray(call.required("nodes_modes"), np.uint8)
     missing = call.attribute("nodes_missing_value_tracks_true") or [False] * branches
@@ -154,6 +156,7 @@ def _of_nodes(call: Call, kind: str, targets: int) -> Forest:
         ids = call.required(f"nodes_{side}nodeids")
         follow.append(np.array([places[keys[k][0], ids[k]] for k in branches], np.int64))
     weights = _precise(call, f"{kind}_weights")
+    check_table(int(is_leaf.sum()), targets)
     votes = np.full((int(is_leaf.sum()), targets), np.nan, weights.dtype)
     voters = zip(call.required(f"{kind}_treeids"), call.required(f"{kind}_nodeids"), call.required(f"{kind}_ids"))
     for (tree, node, target), weight in zip(voters, weights):

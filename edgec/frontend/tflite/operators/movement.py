@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
+from itertools import accumulate
+from math import ceil, prod
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from edgec.frontend.onnx.operators.quantization import saturated
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import activated, is_quantized, rounded_away
 from edgec.frontend.tflite.layout import axis_first, by_channels_first, channels_first, channels_last, is_turned
-from edgec.frontend.values import Value, concat, constant, emit, full, normalize_axis
+from edgec.frontend.values import Value, check_table, concat, constant, emit, full, normalize_axis, numbers
 from edgec.ir.types import DTYPES
 
 
@@ -109,7 +110,7 @@ def split_v(call: TfliteCall) -> list[Value]:
         sizes[sizes.index(-1)] = x.shape[axis] - sum(s for s in sizes if s != -1)
     if any(s < 0 for s in sizes) or sum(sizes) != x.shape[axis]:
         raise ModelError(f"a dimension of {x.shape[axis]} cannot be split in {sizes}")
-    ends = [sum(sizes[: k + 1]) for k in range(len(sizes))]
+    ends = accumulate(sizes)
     return [x.part(axis, end - size, end) for end, size in zip(ends, sizes)]
 
 
@@ -189,7 +190,8 @@ def mirror_pad(call: TfliteCall) -> Value:
     mode = "symmetric" if call.option("mode", 0) else "reflect"
     for axis, (before, after) in enumerate(amounts.tolist()):
         if before or after:
-            x = x.gather(np.pad(np.arange(x.shape[axis]), (before, after), mode=mode), axis)  # type: ignore[call-overload]
+            check_table(x.shape[axis] + before + after)
+            x = x.gather(np.pad(numbers(x.shape[axis]), (before, after), mode=mode), axis)  # type: ignore[call-overload]
     return x
 
 
@@ -200,6 +202,7 @@ def tile(call: TfliteCall) -> Value:
         raise ModelError(f"{list(times)} repetitions of shape {list(x.shape)}")
     for axis, t in enumerate(times):
         if t != 1:
+            check_table(x.shape[axis], t)
             x = x.gather(np.tile(np.arange(x.shape[axis]), t), axis)
     return x
 
@@ -301,4 +304,5 @@ def zeros_like(call: TfliteCall) -> Value:
 @tflite("RANGE")
 def range_(call: TfliteCall) -> Value:
     start, limit, step = (call.constant(k).reshape(-1)[0] for k in range(3))
+    check_table(max(ceil((float(limit) - float(start)) / float(step)), 0))
     return constant(np.arange(start, limit, step).astype(DTYPES[call.result().dtype]))

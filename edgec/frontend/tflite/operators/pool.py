@@ -10,7 +10,7 @@ from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import activated, bounds, halved_away, is_quantized
 from edgec.frontend.tflite.layout import channels_first, channels_last
 from edgec.frontend.tflite.operators.conv import strides_of, window_padding
-from edgec.frontend.values import Value, clip, constant, emit
+from edgec.frontend.values import Value, check_table, clip, constant, emit
 from edgec.ir.types import DTYPES
 
 
@@ -24,6 +24,7 @@ def _pooled(call: TfliteCall, x: Value, combine: str, border: float) -> Value:
 
 def _counts(call: TfliteCall, x: Value) -> np.ndarray:
     """Number of elements of every window: [1, 1, H, W], or a scalar where it is the same for all."""
+    check_table(*x.shape[2:])
     ones = _pooled(call, constant(np.ones((1, 1, *x.shape[2:]), np.int32)), "add", 0).node.value
     return np.asarray(ones.reshape(-1)[0]) if ones.size and (ones == ones.reshape(-1)[0]).all() else ones
 

@@ -9,7 +9,7 @@ from edgec.frontend.onnx.operators.quantization import saturated
 from edgec.frontend.onnx.operators.resize import repeated
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.layout import channels_first, channels_last
-from edgec.frontend.values import Value, constant, emit, select
+from edgec.frontend.values import Value, constant, emit, numbers, select
 from edgec.ir.types import FOLD_ELEMENTS
 
 _ONE = 1 << 10
@@ -47,7 +47,7 @@ def resize_bilinear(call: TfliteCall) -> Value:
 
 def _mixed(x: Value, axis: int, low: np.ndarray, high: np.ndarray, part: np.ndarray, one: int = 1) -> Value:
     """x[low] * (one - part) + x[high] * part along a dimension."""
-    if not part.any() and np.array_equal(low, np.arange(x.shape[axis])):
+    if not part.any() and len(low) == x.shape[axis] and np.array_equal(low, np.arange(len(low))):
         return x * one if one != 1 else x
     shape = [len(low) if d == axis else 1 for d in range(x.rank)]
     before, after = (constant(p, x.dtype).reshape(*shape) for p in (one - part, part))
@@ -59,7 +59,7 @@ def _taps(call: TfliteCall, extent: int, size: int) -> tuple[np.ndarray, np.ndar
     scale = np.float32(extent) / np.float32(size)
     if _corners(call) and size > 1:
         scale = np.float32(extent - 1) / np.float32(size - 1)
-    y = np.arange(size, dtype=np.float32)
+    y = numbers(size).astype(np.float32)
     where = (y + np.float32(0.5)) * scale - np.float32(0.5) if _centers(call) else y * scale
     low = np.maximum(np.floor(where).astype(np.int64), 0)
     high = np.minimum(np.ceil(where).astype(np.int64), extent - 1)
@@ -72,7 +72,7 @@ def _integer_taps(call: TfliteCall, extent: int, size: int) -> tuple[np.ndarray,
     scale = (_ONE * extent + size // 2) // size
     if _corners(call) and size > 1:
         scale = (_ONE * (extent - 1) + (size - 1) // 2) // (size - 1)
-    y = np.arange(size, dtype=np.int64)
+    y = numbers(size)
     where = y * scale + scale // 2 - _ONE // 2 if _centers(call) else y * scale
     low = np.clip(np.trunc(where / _ONE).astype(np.int64), 0, extent - 1)
     high = np.clip(np.trunc((where + _ONE - 1) / _ONE).astype(np.int64), 0, extent - 1)
@@ -87,7 +87,7 @@ def resize_nearest(call: TfliteCall) -> Value:
         scale = np.float32(extent) / np.float32(size)
         if _corners(call) and size > 1:
             scale = np.float32(extent - 1) / np.float32(size - 1)
-        where = (np.arange(size, dtype=np.float32) + np.float32(0.5 if _centers(call) else 0)) * scale
+        where = (numbers(size).astype(np.float32) + np.float32(0.5 if _centers(call) else 0)) * scale
         places = np.floor(where + np.float32(0.5)) if _corners(call) else np.floor(where)
         x = repeated(x, np.clip(places, 0, extent - 1).astype(np.int64), axis)
     return channels_last(x)

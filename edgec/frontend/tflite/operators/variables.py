@@ -8,7 +8,7 @@ from edgec.errors import ModelError
 from edgec.frontend.tflite.call import State, TfliteCall, tflite
 from edgec.frontend.tflite.integer import is_quantized
 from edgec.frontend.tflite.model import Tensor
-from edgec.frontend.values import Value, computed
+from edgec.frontend.values import Value, check_table, computed
 from edgec.ir.types import DTYPES
 from edgec.text import identifier, printable
 
@@ -64,6 +64,7 @@ def start(tensor: Tensor) -> np.ndarray:
     if tensor.dtype not in DTYPES:
         raise ModelError(f"a variable of type {tensor.dtype} is not supported")
     zero = tensor.quantized.zero if is_quantized(tensor) else 0
+    check_table(*tensor.shape)
     return np.full(tensor.shape, zero, DTYPES[tensor.dtype])
 
 
