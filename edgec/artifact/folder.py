@@ -104,9 +104,10 @@ def read_lock(folder: Path) -> dict[str, Any]:
 
 
 def _are_files(value: object) -> bool:
-    """Paths below the folder of a lock."""
+    """Paths below the folder of a lock, which no compiler takes for options."""
     return isinstance(value, list) and all(
-        isinstance(f, str) and f and not Path(f).is_absolute() and ".." not in Path(f).parts for f in value
+        isinstance(f, str) and f and f[0] not in "-@" and not Path(f).is_absolute() and ".." not in Path(f).parts
+        for f in value
     )
 
 
@@ -120,6 +121,15 @@ def _are_ports(value: object) -> bool:
     )
 
 
+def _is_language_model(value: object) -> bool:
+    return not value or (
+        isinstance(value, dict)
+        and all(type(value.get(k)) is int and 0 <= value[k] < 2**31 for k in ("context", "vocabulary", "chunk"))
+        and type(value.get("cache_bytes")) is int
+        and 0 <= value["cache_bytes"] < 2**62
+    )
+
+
 #: What is read of a lock, and what it has to be.
 _MEANT: Mapping[str, Callable[[Any], bool]] = {
     "name": lambda name: isinstance(name, str) and name.isidentifier(),
@@ -128,6 +138,7 @@ _MEANT: Mapping[str, Callable[[Any], bool]] = {
     "sources": _are_files,
     "inputs": _are_ports,
     "outputs": _are_ports,
+    "language_model": _is_language_model,
 }
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import keyword
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from edgec import files as files_of_user
 from edgec.artifact.folder import library_name, read_lock, refuse_existing
 from edgec.artifact.names import LOCK
 from edgec.device.device import Device, Toolchain
-from edgec.device.load import load_device
+from edgec.device.load import is_inert, load_device
 from edgec.device.toolchain import compile_shared, pick_compiler
 from edgec.errors import UsageError
 from edgec.files import zipped
@@ -104,15 +103,17 @@ def _device(lock: Mapping[str, Any], folder: Path) -> Device:
     """The facts of the build's device that a compiler has to know; those of a lock are not trusted."""
     facts = lock.get("device_facts")
     tools = facts.get("toolchain") if isinstance(facts, dict) else None
-    said = [*(tools.get("cflags") or ()), tools.get("zig_mcpu")] if isinstance(tools, dict) else [None]
-    texts = [t for t in said if isinstance(t, str) and _WORD.fullmatch(t)]
-    if not isinstance(facts, dict) or len(texts) < len(said):
+    facts, tools = (facts, tools) if isinstance(facts, dict) and isinstance(tools, dict) else ({}, {})
+    lists = {"toolchain.cflags": tools.get("cflags"), "instruction_sets": facts.get("instruction_sets", [])}
+    said = [("name", lock.get("device")), ("toolchain.zig_mcpu", tools.get("zig_mcpu"))]
+    said += [(key, text) for key, texts in lists.items() for text in (texts if isinstance(texts, list) else [None])]
+    if not all(isinstance(text, str) and is_inert(key, text) for key, text in said):
         raise UsageError("does not tell the device of the build", hint="build it again", where=str(folder / LOCK))
     if facts.get("language") != "c" or not facts.get("hosted") or not isinstance(facts.get("arch"), str):
         hint = "build with a --device of C and an operating system, such as arm64 (edgec device list)"
         raise UsageError(f"wheels are of networks in C for computers, not for '{lock['device']}'", hint=hint)
-    known = [str(s) for s in facts.get("instruction_sets") or () if s not in _EVERYWHERE.get(facts["arch"], ())]
-    tools_of_zig = Toolchain(cflags=tuple(texts[:-1]), zig_mcpu=texts[-1])
+    known = [s for s in lists["instruction_sets"] or () if s not in _EVERYWHERE.get(facts["arch"], ())]
+    tools_of_zig = Toolchain(cflags=tuple(tools["cflags"]), zig_mcpu=tools["zig_mcpu"])
     return replace(
         load_device("generic"), name=str(lock["device"]), arch=facts["arch"], instruction_sets=tuple(known),
         toolchain=tools_of_zig,
@@ -121,8 +122,6 @@ def _device(lock: Mapping[str, Any], folder: Path) -> Device:
 
 #: Instruction sets that every processor of an architecture has.
 _EVERYWHERE = {"aarch64": ("neon",)}
-#: An option of a compiler, as `edgec.device.load` lets them be.
-_WORD = re.compile(r"[\w.+=,:/@%~-]{0,1000}")
 
 
 def _library(folder: Path, sources: Sequence[str], device: Device, target: str) -> bytes:

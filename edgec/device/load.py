@@ -175,6 +175,10 @@ _SAFE: Mapping[str, tuple[re.Pattern[str], str]] = {
     "toolchain.zig_target": _TARGET,
     "toolchain.zig_mcpu": _TARGET,
     "board.qemu_machine": _TARGET,
+    "board.platformio": (
+        re.compile(r"([A-Za-z0-9_]+:[A-Za-z0-9_]+)?", re.ASCII),
+        "platform and board by their names: raspberrypi:pico",
+    ),
 }
 
 
@@ -255,10 +259,15 @@ def _refuse_strange(key: str, text: str, path: Path) -> None:
 
 def _refuse_programs(key: str, fact: object, path: Path) -> None:
     """Raises DeviceError for texts that could make a compiler, or anything else, run a program of the file's choice."""
-    pattern, hint = _SAFE.get(key, (None, ""))
     for text in fact if isinstance(fact, tuple) else (fact,):
-        if pattern is not None and pattern.fullmatch(str(text)) is None:
-            raise DeviceError(f"'{key}' must not be {text!r}", hint=hint, where=str(path))
+        if not is_inert(key, str(text)):
+            raise DeviceError(f"'{key}' must not be {text!r}", hint=_SAFE[key][1], where=str(path))
+
+
+def is_inert(key: str, text: str) -> bool:
+    """May a stranger's file say this text of a device? Of what compilers and tools take, that is what runs nothing."""
+    pattern = _NAME if key == "name" else _SAFE[key][0] if key in _SAFE else _WORD
+    return pattern.fullmatch(text) is not None
 
 
 def _as_kind(kind: Any, value: object) -> object | None:

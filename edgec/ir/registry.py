@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from inspect import signature
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -129,9 +130,16 @@ def _derive(op: str, types: tuple[Type, ...], attrs: tuple[tuple[str, Any], ...]
     return definition(*(Tensor(k, t) for k, t in enumerate(types)), **dict(attrs))
 
 
+#: By node: every operand of a large concatenation asks what its reader means, and types of all operands are the key.
+_MEANINGS: WeakKeyDictionary[Node, Meaning] = WeakKeyDictionary()
+
+
 def meaning(node: Node) -> Meaning:
     """The element formula of a node (loads in it name the node's arguments by position), or its procedure."""
-    return _derive(node.op, tuple(a.type for a in node.args), node.attrs)
+    found = _MEANINGS.get(node)
+    if found is None:
+        found = _MEANINGS[node] = _derive(node.op, tuple(a.type for a in node.args), node.attrs)
+    return found
 
 
 def procedure_at(node: Node, known: Mapping[Expr, int]) -> Procedure:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from edgec import limits, ops
 from edgec.errors import Undecided
@@ -29,6 +28,8 @@ STEPS_PER_NODE = 50
 
 #: Values with more readers than this are not removed by rewriting all readers at once.
 MOST_READERS = 6
+#: Nodes that are looked at between the readers of a value: what is looked at for all of them grows with their number.
+MOST_BETWEEN = 2000
 
 #: Discontinuous functions: a difference in the last place of an operand may change their result by a whole step.
 _JUMPS = frozenset({"floor", "ceil", "trunc", "round", "floordiv", "floormod", "fmod"})
@@ -93,19 +94,27 @@ def _is_elementwise(node: Node) -> bool:
     return not ops.is_procedure(node.op) and not reduces(ops.formula(node).body)
 
 
-def _readers_of(
-    nodes: Iterable[Node], users: Mapping[Node, Sequence[Node]], place: Mapping[Node, int] = MappingProxyType({}),
-    last: int = 0,
-) -> set[Node]:  # fmt: skip
-    """These nodes, and everything that is computed from them, except nodes with a ``place`` after ``last``."""
+def _depths(nodes: Iterable[Node]) -> dict[Node, int]:
+    """The length of the longest path to each node; ``nodes`` have arguments first."""
+    found: dict[Node, int] = {}
+    for n in nodes:
+        found[n] = max((found[a] + 1 for a in n.args), default=0)
+    return found
+
+
+def _are_apart(readers: Sequence[Node], users: Mapping[Node, Sequence[Node]], depth: Mapping[Node, int]) -> bool:
+    """Is none of the ``readers`` computed from another? Where that takes long to tell, they count as if one were."""
+    deepest = max(depth[r] for r in readers)  # what is computed from a node is deeper
     found: set[Node] = set()
-    stack = [*nodes]
+    stack = [u for r in readers for u in users[r]]
     while stack:
         n = stack.pop()
-        if n not in found and place.get(n, last) <= last:
+        if n not in found and depth[n] <= deepest:
             found.add(n)
-            stack += users.get(n, ())
-    return found
+            if n in readers or len(found) > MOST_BETWEEN:
+                return False
+            stack += users[n]
+    return True
 
 
 class _Uses:
@@ -221,16 +230,14 @@ class _Rewriter:
         for n in nodes:
             for a in dict.fromkeys(n.args):
                 users[a].append(n)
-        place = {n: k for k, n in enumerate(nodes)}
+        place, depth = {n: k for k, n in enumerate(nodes)}, _depths(nodes)
         replaced = self.replaced = {}
         needed: set[Node] = set()  # what the replacements are computed from, which none of the next may change
         for value in nodes:
             readers = users[value]
             if not 2 <= len(readers) <= MOST_READERS or value in named or not value.args or is_static(value):
                 continue
-            last = max(place[r] for r in readers)
-            later = _readers_of((u for r in readers for u in users[r]), users, place, last)
-            if later.intersection(readers):
+            if not _are_apart(readers, users, depth):
                 continue  # one reader is computed from another, whose replacement is not known yet
             if not needed.isdisjoint(readers) or not all(n in self.counts for n in (value, *readers)):
                 continue

@@ -94,6 +94,32 @@ def test_wheels_for_other_systems(device: str, system: str, tag: str, head: byte
     assert ("avx2" in made.needs) == (device == "x86_64_avx2")
 
 
+def test_a_lock_says_nothing_to_compilers_but_the_processor(tmp_path: Path) -> None:
+    """A built folder may be a stranger's: options that write or load files, and lines in the metadata, are refused."""
+    out = built(tmp_path, "arm64")
+    place = out / "edgec.lock"
+    right = json.loads(place.read_text())
+    toolchain = right["device_facts"]["toolchain"]
+    for strange in ("-o/tmp/x", "-fplugin=x.so", "@options", "-include", "/etc/passwd", "-Wl,-rpath,/tmp", "-B/tmp"):
+        facts = {**right["device_facts"], "toolchain": {**toolchain, "cflags": [strange]}}
+        place.write_text(json.dumps({**right, "device_facts": facts}))
+        with pytest.raises(UsageError, match="does not tell the device"):
+            wheel(out)
+    for change in (
+        {"device": "arm64\nRequires-Dist: evil"},
+        {"device_facts": {**right["device_facts"], "instruction_sets": ["a\nRequires-Dist: evil"]}},
+        {"device_facts": {**right["device_facts"], "toolchain": {**toolchain, "cflags": None}}},
+        {"device_facts": {**right["device_facts"], "toolchain": {**toolchain, "zig_mcpu": "x -o/tmp/x"}}},
+    ):
+        place.write_text(json.dumps({**right, **change}))
+        with pytest.raises(UsageError, match="does not tell the device"):
+            wheel(out)
+    for source in ("-o/tmp/x.c", "@options.c"):
+        place.write_text(json.dumps({**right, "sources": [source]}))
+        with pytest.raises(UsageError, match="no lock that edgec writes"):
+            wheel(out)
+
+
 def test_wheels_that_cannot_be(tmp_path: Path) -> None:
     out = built(tmp_path, "riscv64")
     with pytest.raises(UsageError, match="windows has no wheels for riscv64"):

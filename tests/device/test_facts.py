@@ -146,6 +146,14 @@ def test_a_probed_device_takes_what_its_file_says_instead(tmp_path: Path) -> Non
                 ("gpu_device", "`a`"),
             )
         ),
+        *(
+            (
+                f"board.platformio = {text!r}",
+                f"'board.platformio' must not be {text!r}",
+                "platform and board by their names: raspberrypi:pico",
+            )
+            for text in ("pico", "/tmp/evil:pico", "https://evil.example", "a:b:c")
+        ),
         (
             "hosted = false",
             "a device without an operating system needs 'toolchain.gcc_target' or 'toolchain.zig_target'",

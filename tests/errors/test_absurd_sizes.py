@@ -6,7 +6,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import onnx
@@ -14,6 +14,7 @@ import pytest
 from small_models import model, node, tensor_input, weights
 
 import edgec
+from benchmarks.robustness.seeds import from_tests
 from edgec import ops, pipeline
 from edgec.errors import DeviceError, ModelError, UsageError
 from edgec.frontend.onnx import import_model
@@ -59,6 +60,89 @@ for path in sys.argv[1:]:
     files = [str(tmp_path / f"{name}.onnx") for name in absurd()]
     done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def tables() -> dict[str, onnx.ModelProto]:
+    """Nodes whose tables of places or weights are as large as a number in them says."""
+    large = 2**31 - 1
+
+    def of(op: str, shape: list[int], *operands: np.ndarray, domain: str = "", **attributes: Any) -> onnx.ModelProto:
+        names = [f"w{k}" if array is not None else "" for k, array in enumerate(operands)]
+        given = [weights(name, array) for name, array in zip(names, operands) if name]
+        made = [node(op, ["x", *names], ["y"], domain=domain, **attributes)]
+        proto = model(made, [tensor_input("x", shape)], initializers=given, opset=18)
+        proto.opset_import.add(domain="ai.onnx.ml", version=3)
+        return proto
+
+    trees = {"nodes_treeids": [0], "nodes_nodeids": [0], "nodes_modes": ["LEAF"], "nodes_featureids": [0],
+             "nodes_values": [0.0], "nodes_truenodeids": [0], "nodes_falsenodeids": [0], "target_treeids": [0],
+             "target_nodeids": [0], "target_ids": [0], "target_weights": [1.0]}  # fmt: skip
+    grams = {"ngram_counts": [0], "ngram_indexes": [large], "pool_int64s": [7], "mode": "TF", "min_gram_length": 1,
+             "max_gram_length": 1, "max_skip_count": 0}  # fmt: skip
+    counted = model(
+        [node("TfIdfVectorizer", ["x"], ["y"], **grams)], [tensor_input("x", [4], onnx.TensorProto.INT64)], opset=18
+    )
+    sparse = model([node("Add", ["x", "s"], ["y"])], [tensor_input("x", [1])])
+    sparse.graph.sparse_initializer.append(
+        onnx.helper.make_sparse_tensor(
+            weights("s", np.ones(1, np.float32)), weights("i", np.zeros(1, np.int64)), [large]
+        )
+    )
+    return {
+        "windows over nothing": of("AveragePool", [1, 1, large, 1], kernel_shape=[large, 2]),
+        "taps": of("Resize", [1, 1, 2**30], None, None, np.int64([1, 1, 1]), mode="linear", antialias=1),
+        "pieces": model(
+            [node("SplitToSequence", ["x"], ["s"]), node("SequenceLength", ["s"], ["y"])],
+            [tensor_input("x", [2**30])], opset=18,
+        ),
+        "votes": of("TreeEnsembleRegressor", [1, 1], domain="ai.onnx.ml", n_targets=large, **trees),
+        "grams": counted,
+        "sparse": sparse,
+    }  # fmt: skip
+
+
+def lite_tables() -> dict[str, bytes]:
+    lite = from_tests("tflite", "small_tflite")
+    found = {}
+
+    def case(op: str, shape: tuple[int, ...], out: tuple[int, ...], options: Any, *constants: Any) -> None:
+        file = lite.File()
+        x = file.main.input("f32", shape)
+        y = file.main.tensor("f32" if op != "RANGE" else "i32", out, "y")
+        given = [file.main.const(c) for c in constants]
+        file.main.op(op, [x, *given] if op != "RANGE" else given, [y], options)
+        file.main.output(y)
+        found[f"{op}.tflite"] = file.content()
+
+    large = 2**30
+    case("TILE", (1,), (large,), None, [large])
+    case("MIRROR_PAD", (4,), (4,), lite.options("MirrorPad", mode=1), [[0, large]])
+    case("RANGE", (4,), (large,), None, 0, large, 1)
+    pool = lite.options("Pool2D", filterHeight=2, filterWidth=1, strideH=1, strideW=1)
+    case("AVERAGE_POOL_2D", (1, 2**15, 2**15, 1), (1, 2**15, 2**15, 1), pool)
+    return found
+
+
+def test_tables_are_not_made_of_numbers_alone(tmp_path: Path) -> None:
+    """They took the memory there is, and were then told as nodes that do not fit their operators."""
+    content = {f"{name}.onnx": proto.SerializeToString() for name, proto in tables().items()}
+    for name, text in (content | lite_tables()).items():
+        (tmp_path / name).write_bytes(text)
+    code = f"""
+import resource, sys, edgec
+resource.setrlimit(resource.RLIMIT_AS, ({ROOM // 2}, {ROOM // 2}))
+for path in sys.argv[1:]:
+    try:
+        edgec.load(path)
+    except edgec.EdgecError as error:
+        assert not isinstance(error.__cause__ or error.__context__, MemoryError), (path, error)
+        print(path, error.message)
+"""
+    files = sorted(map(str, tmp_path.iterdir()))
+    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    refused = [Path(line.partition(" ")[0]).name for line in done.stdout.splitlines()]
+    assert len(refused) == len(files) - 1, done.stdout
 
 
 @pytest.mark.parametrize("device", ["cortex_m4", "generic_opencl"])

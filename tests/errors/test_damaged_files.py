@@ -14,6 +14,7 @@ import pytest
 from needed import need
 
 import edgec
+from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.cli.demo import digits
 from edgec.errors import EdgecError, UsageError
@@ -110,6 +111,20 @@ def test_what_a_folder_says_of_itself(text: str, tmp_path: Path) -> None:
     assert (tmp_path / "mine.txt").read_text(encoding="latin-1") == text
     with pytest.raises(UsageError):
         Profiles(tmp_path / "times").import_(read_json(tmp_path / "edgec.lock"), "times")
+
+
+@pytest.mark.parametrize("change", [{"context": "64"}, {"vocabulary": -1}, {"chunk": None}, {"cache_bytes": 2**63}, 7])
+def test_sizes_of_a_language_model(change: object, tmp_path: Path) -> None:
+    """A text in their place ended in a traceback."""
+    facts = {"context": 8, "vocabulary": 3, "chunk": 4, "cache_bytes": 64}
+    place = tmp_path / "edgec.lock"
+    place.write_text(json.dumps({"name": "lm", "language_model": facts}))
+    assert read_lock(tmp_path)["language_model"] == facts
+    place.write_text(
+        json.dumps({"name": "lm", "language_model": {**facts, **change} if isinstance(change, dict) else 7})
+    )
+    with pytest.raises(UsageError, match="no lock that edgec writes"):
+        read_lock(tmp_path)
 
 
 def test_a_library_of_something_else(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from collections import Counter
 from pathlib import Path
+from types import CodeType, FrameType
 
 import onnx
 import pytest
@@ -149,6 +152,34 @@ def test_families_grow_no_faster_than_their_nodes(name: str) -> None:
         sizes.append((len(found.graph.nodes()), len(found["schedule"].kernels), written))
     assert all(after <= 2.2 * before + 8 for before, after in zip(*sizes)), sizes
     assert edgec.load(FAMILIES[name](small)).outputs
+
+
+def calls_made(name: str, size: int) -> Counter[CodeType]:
+    """By function of ours: how often it called anything, from a model to its schedule."""
+    found: Counter[CodeType] = Counter()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        caller = frame if event == "c_call" else frame.f_back if event == "call" else None
+        if caller is not None and "/edgec/" in caller.f_code.co_filename:
+            found[caller.f_code] += 1
+
+    source, context = FAMILIES[name](size), Context(resolve({"profiles": False}))
+    sys.setprofile(note)
+    try:
+        pipeline.run(source, context, until="schedule")
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize("name", ["rounds of a scan", "parts side by side", "operands of a sum", "chain of matrices"])
+def test_no_function_works_more_than_its_nodes(name: str) -> None:
+    """What is looked at between the readers of a value, or of all operands, was the square of the nodes."""
+    small, large = (60, 120) if name != "operands of a sum" else (150, 300)
+    calls_made(name, large)  # what is remembered from run to run is remembered for both
+    before, after = calls_made(name, small), calls_made(name, large)
+    grown = {code.co_qualname: (before[code], n) for code, n in after.items() if n > 2.8 * before[code] + 2000}
+    assert not grown and sum(after.values()) < 2.3 * sum(before.values())
 
 
 @pytest.mark.parametrize("count", [0, -1, 4, 2**31, 2**62])

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.robustness import fuzz
 from benchmarks.robustness.targets import TARGETS
+from edgec.errors import ModelError
 
 #: `python -m benchmarks.robustness.fuzz --seed 32 --cases 2000` draws the same ones.
 SEED, CASES = 32, 2000
@@ -57,6 +58,19 @@ def test_a_hang_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(fuzz, "PATIENCE", 0.05)
     assert fuzz.tried(replace(TARGETS[0], read=endless), b"x").is_finding
+
+
+def test_memory_that_was_taken_is_a_finding() -> None:
+    """Also where it was told as something else in the end."""
+
+    def read(content: bytes, folder: Path) -> object:
+        try:
+            raise MemoryError("Unable to allocate 16 GiB")
+        except MemoryError as error:
+            raise ModelError("the node does not fit its operator") from error
+
+    found = fuzz.tried(replace(TARGETS[0], read=read), b"x")
+    assert found.is_finding and "all memory" in found.kind and "16 GiB" in found.told
 
 
 def test_it_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
