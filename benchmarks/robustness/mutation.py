@@ -99,6 +99,8 @@ def of_numbers(random: random.Random, content: bytes) -> bytes:
             _other_attribute(random, place)
         elif isinstance(place, onnx.TensorProto):
             array = onnx.numpy_helper.to_array(place).copy()
+            if not array.size:
+                continue  # a change before this one left nothing
             array.reshape(-1)[random.randrange(array.size)] = _number(random, np.iinfo(array.dtype))
             array = np.resize(array, array.size + random.choice((-1, 1))) if random.random() < 0.1 else array
             place.CopyFrom(onnx.numpy_helper.from_array(array, place.name))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from benchmarks.robustness import fuzz
+from benchmarks.robustness.mutation import of_numbers as numbers
 from benchmarks.robustness.targets import TARGETS
 from edgec.errors import ModelError
 
@@ -81,3 +85,12 @@ def test_it_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert fuzz.main(["--cases", str(cases), "--jobs", "1", "--state", str(state)]) == 0
         said = json.loads(state.read_text())
         assert len(said["done"]) * 5 == cases == sum(said["counts"].values())
+
+
+def test_numbers_of_a_constant_that_was_emptied() -> None:
+    """A second change to it ended the whole run."""
+    proto = onnx.helper.make_model(onnx.helper.make_graph([], "g", [], []))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(1, np.int64), "w"))
+    content = proto.SerializeToString()
+    sizes = {len(numbers(random.Random(k), content)) for k in range(3000)}
+    assert len(sizes) > 1
