@@ -103,6 +103,13 @@ def _may_be_fixed(node: Node) -> bool:
     return node.type.dtype not in FLOATS and node.type.elements <= LIMIT
 
 
+#: Attributes that say yes or no.
+_FLAGS = frozenset({
+    "center_point_box", "channels_last", "exclusive", "fmod", "linear_before_reset", "reverse", "transA", "transB",
+    "transBatchA", "transBatchB",
+})  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Call:
     """One ONNX node: its operands, its attributes (defaults filled in), and the version of its operator."""
@@ -122,6 +129,12 @@ class Call:
     rounds: int | None = None
     #: Lowers a subgraph (of If, Loop, Scan) in the scope of the node; set by the importer.
     inline: Callable[..., list[Item]] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ModelError for values that attributes of their names cannot have, whatever the operator."""
+        for name, value in self.attributes.items():
+            if name in _FLAGS and value not in (0, 1):
+                raise self.error(f"'{name}' is {value}", "it is 0 or 1")
 
     def __getitem__(self, k: int) -> Value:
         """Operand ``k``; raises ModelError when the node does not have it."""

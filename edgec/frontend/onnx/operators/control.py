@@ -146,22 +146,31 @@ def scan(call: Call) -> list[Item]:
     if call.opset < 9:
         return _scan_of_batches(call, operands, count)
     axes = call.attribute("scan_input_axes") or [0] * count
-    backwards = call.attribute("scan_input_directions") or [0] * count
+    backwards = _directions(call, "scan_input_directions", count)
     state, series = _scanned(call, operands, count, axes, backwards, "")
     stacked: list[Item] = []
+    turned = _directions(call, "scan_output_directions", len(series))
     for k, values in enumerate(series):
-        if (call.attribute("scan_output_directions") or [0] * len(series))[k]:
-            values = values[::-1]
+        values = values[::-1] if turned[k] else values
         axis = normalize_axis((call.attribute("scan_output_axes") or [0] * len(series))[k], values[0].rank + 1)
         stacked.append(_stacked(values, axis))
     return [*state, *stacked]
+
+
+def _directions(call: Call, name: str, count: int) -> list[int]:
+    """For each operand or result of a scan: 1 where it is walked backwards."""
+    given = call.attribute(name)
+    found = [0] * count if given is None else list(given)
+    if len(found) != count or not set(found) <= {0, 1}:
+        raise call.error(f"{name} {found} for {count} tensors", "there is a 0 or a 1 for each")
+    return found
 
 
 def _scan_of_batches(call: Call, operands: list[Value], count: int) -> list[Item]:
     """Operator set 8: every operand has a batch dimension, and each of its entries is scanned by itself."""
     if call.item(0) is not None:
         raise call.error("a scan of sequences of several lengths is not supported", "export with opset_version=11")
-    backwards = call.attribute("directions") or [0] * count
+    backwards = _directions(call, "directions", count)
     results: list[list[Value]] = []
     for b in range(operands[0].shape[0]):
         own = [v.part(0, b, b + 1).squeeze(0) for v in operands]

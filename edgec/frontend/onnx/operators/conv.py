@@ -52,7 +52,8 @@ def window(call: Call, space: Sequence[int], kernel: Sequence[int]) -> Window:
 
 
 def _sizes(call: Call, name: str, rank: int) -> tuple[int, ...]:
-    sizes = tuple(call.attribute(name) or (1,) * rank)
+    given = call.attribute(name)
+    sizes = (1,) * rank if given is None else tuple(given)
     if len(sizes) != rank or any(s < 1 for s in sizes):
         raise call.error(f"{name} {list(sizes)} do not fit {rank} spatial dimensions")
     return sizes
@@ -60,7 +61,8 @@ def _sizes(call: Call, name: str, rank: int) -> tuple[int, ...]:
 
 def _pads(call: Call, rank: int) -> tuple[int, ...]:
     """Elements around the input: those before it along every dimension, then those behind it."""
-    pads = tuple(call.attribute("pads") or (0,) * (2 * rank))
+    given = call.attribute("pads")
+    pads = (0,) * (2 * rank) if given is None else tuple(given)
     if len(pads) != 2 * rank or any(p < 0 for p in pads):
         raise call.error(f"pads {list(pads)} do not fit {rank} spatial dimensions", "there are two for each, from 0 on")
     return pads
@@ -81,12 +83,25 @@ def convolve(call: Call, x: Value, w: Value, pad_value: float = 0) -> Value:
     """The convolution a Conv-like node asks for, without its bias."""
     if x.rank < 3 or w.rank != x.rank:
         raise call.error(f"convolution of shape {list(x.shape)} by weights {list(w.shape)}")
-    kernel = call.attribute("kernel_shape") or w.shape[2:]
-    if tuple(kernel) != w.shape[2:]:
-        raise call.error(f"kernel_shape {list(kernel)} differs from the weights {list(w.shape)}")
-    win = window(call, x.shape[2:], kernel)
+    win = window(call, x.shape[2:], _kernel(call, w))
+    check_fits(call, win, x.shape[2:])
     padded = pad_space(x, win.before, win.after, pad_value)
     return emit("conv", padded, w, strides=win.strides, dilations=win.dilations, groups=call.attribute("group", 1))
+
+
+def _kernel(call: Call, w: Value) -> tuple[int, ...]:
+    """The extents of a kernel: those of the weights, which the attribute repeats."""
+    kernel = call.attribute("kernel_shape")
+    if kernel is not None and tuple(kernel) != w.shape[2:]:
+        raise call.error(f"kernel_shape {list(kernel)} differs from the weights {list(w.shape)}")
+    return tuple(w.shape[2:])
+
+
+def check_fits(call: Call, win: Window, space: Sequence[Any], steps: int = 0) -> None:
+    """Raises ModelError for a window that is longer than what it moves over, by so many steps or more."""
+    for n, before, after, span, stride in zip(space, win.before, win.after, win.spans, win.strides):
+        if isinstance(n, int) and n and n + before + after - span <= min(-steps * stride, -1):
+            raise call.error(f"a window over {span} elements of {n + before + after}, padding included")
 
 
 @onnx("Conv")
@@ -100,12 +115,14 @@ def conv(call: Call) -> Value:
 def conv_transpose(call: Call) -> Value:
     x, w = call[0], call[1]
     rank = x.rank - 2
-    kernel = w.shape[2:]
+    kernel = _kernel(call, w)
     strides, dilations = _sizes(call, "strides", rank), _sizes(call, "dilations", rank)
     groups = call.attribute("group", 1)
-    extra = tuple(call.attribute("output_padding") or (0,) * rank)
-    if len(extra) != rank or any(e < 0 for e in extra):
-        raise call.error(f"output_padding {list(extra)} does not fit {rank} spatial dimensions", "each is 0 or more")
+    extra = call.attribute("output_padding")
+    extra = (0,) * rank if extra is None else tuple(extra)
+    if len(extra) != rank or any(not 0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilations)):
+        hint = "each is 0 or more, and less than the stride or the dilation"
+        raise call.error(f"output_padding {list(extra)} does not fit {rank} spatial dimensions", hint)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
     whole = [(n - 1) * s + span + e for n, s, span, e in zip(x.shape[2:], strides, spans, extra)]
     before, sizes = _transposed_extent(call, x.shape[2:], whole, strides)

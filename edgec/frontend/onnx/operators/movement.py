@@ -67,6 +67,8 @@ def _is_kept_open(extent: Extent) -> bool:
 def flatten(call: Call) -> Value:
     x = call[0]
     axis = call.attribute("axis", 1)
+    if not -x.rank <= axis <= x.rank:
+        raise call.error(f"axis {axis} of a tensor of {x.rank} dimensions")
     axis = axis + x.rank if axis < 0 else axis
     return x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
 

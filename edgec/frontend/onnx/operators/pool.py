@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
-from edgec.frontend.onnx.operators.conv import Window, pad_space, window
+from edgec.frontend.onnx.operators.conv import Window, check_fits, pad_space, window
 from edgec.frontend.onnx.operators.reduction import is_extreme
 from edgec.frontend.onnx.operators.windows import windows
 from edgec.frontend.values import Value, check_table, constant, emit, full, iota, numbers, select, size
@@ -26,6 +26,7 @@ def _pooled_window(call: Call, x: Value) -> tuple[Window, tuple[Any, ...]]:
     if any(p >= k for p, k in zip((call.attribute("pads") or ()), win.kernel * 2)):
         told = f"pads {list(call.attribute('pads'))} as large as the kernel {list(win.kernel)}"
         raise call.error(told, "a window of padding alone has no elements: give smaller pads, or pad by a node before")
+    check_fits(call, win, space, 2)  # one step too long leaves no position, as in onnxruntime
     sizes = []
     for n, b, a, s, span in zip(space, win.before, win.after, win.strides, win.spans):
         free = n + b + a - span

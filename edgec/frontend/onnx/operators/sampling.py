@@ -208,7 +208,10 @@ def max_roi_pool(call: Call) -> Value:
     """
     x, regions = call[0], call[1]
     (rows, columns), (height, width) = call.required("pooled_shape"), x.shape[2:]
-    edges = regions.part(1, 1, 5) * call.attribute("spatial_scale", 1.0)
+    scale = call.attribute("spatial_scale", 1.0)
+    if regions.rank != 2 or regions.shape[1] != 5 or not scale > 0:
+        raise call.error(f"regions {list(regions.shape)} at scale {scale}", "they are [R, 5], at a scale above 0")
+    edges = regions.part(1, 1, 5) * scale
     edges = select(edges < 0, -emit("floor", 0.5 - edges), emit("floor", edges + 0.5))
 
     def inside(axis: int, extent: Extent, cells: int) -> Value:

@@ -107,6 +107,8 @@ def one_hot(call: Call) -> Value:
     """``values`` are (off, on); negative positions count from the end, those outside give off alone."""
     positions, values = call[0], call[2]
     depth = int(call.constant(1).reshape(-1)[0])
+    if depth < 0:
+        raise call.error(f"a depth of {depth}")
     axis = normalize_axis(call.attribute("axis", -1), positions.rank + 1)
     positions = positions.cast("i64")
     positions = select(positions < 0, positions + depth, positions).unsqueeze(axis)

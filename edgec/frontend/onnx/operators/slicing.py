@@ -28,6 +28,9 @@ def slice_(call: Call) -> Value:
         starts, ends = _positions(call)
     axes = range(len(starts)) if axes is None else axes
     steps = (1,) * len(starts) if steps is None else steps
+    if not len(axes) == len(starts) == len(ends) == len(steps):
+        counts = [len(starts), len(ends), len(axes), len(steps)]
+        raise call.error(f"{counts} starts, ends, axes and steps", "there is one of each for every axis")
     first, stride, shape = [0] * x.rank, [1] * x.rank, list(x.shape)
     moving = []
     for axis, start, end, step in zip(axes, starts, ends, steps):

@@ -38,6 +38,8 @@ def self_attention(
     starts = [sum(sizes[:k]) for k in range(4)]
     q, k, v = (split_heads(projected.part(2, starts[j], starts[j + 1]), heads) for j in range(3))
     if past is not None:
+        if past.shape[0] != 2:
+            raise call.error(f"a past of shape {list(past.shape)}", "it begins with 2: keys and values")
         k, v = (with_past(past.part(0, j, j + 1).squeeze(0), new) for j, new in ((0, k), (1, v)))
     bias = _biases(call, q, k, mask, call.optional(extra))
     y, _ = attend(q, k, v, scale_of(call, q), bias, _hidden(call, q, k))

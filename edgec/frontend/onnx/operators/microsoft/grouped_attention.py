@@ -61,7 +61,11 @@ def group_query_attention(call: Call) -> list[Value | None]:
 def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]:
     """Queries, keys and values by heads, normalized where there are weights for it."""
     query = call[0]
+    if groups < 1 or heads % groups:
+        raise call.error(f"{heads} heads of queries and {groups} of keys", "the former are a multiple of the latter")
     if call.optional(1) is None:
+        if query.shape[2] % (heads + 2 * groups):
+            raise call.error(f"rows of {query.shape[2]} numbers are not {heads + 2 * groups} heads")
         width = query.shape[2] // (heads + 2 * groups)
         starts = [0, heads * width, (heads + groups) * width, (heads + 2 * groups) * width]
         parts = [query.part(2, starts[j], starts[j + 1]) for j in range(3)]
