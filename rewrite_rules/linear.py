@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 
 from edgec.ir.graph import constant
-from edgec.ir.types import DTYPES
+from edgec.ir.types import DTYPES, ends
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.facts import is_static, uniform
@@ -187,6 +187,8 @@ def draw_out_summand(n, view):
     if rest.type.shape != x.type.shape or any(own[a] != 1 for a in axes):
         return "no summand is the same for all that is summed"
     count = int(prod(x.type.shape[a] for a in axes))
+    if count > ends(c.type.dtype)[1]:
+        return "it is summed more often than its type can count"
     often = node("mul", c, constant(np.array(count, DTYPES[c.type.dtype])))
     return node(x.op, node("reduce", rest, **n.attributes), often)
 
@@ -221,7 +223,8 @@ def draw_out_positive_factor(n, view):
         return "it is no extreme of products"
     for s, rest in (x.args, x.args[::-1]):
         value = uniform(s)
-        if value is not None and s.type.elements == 1 and 0 <= value < np.inf and x.type.dtype[0] == "f":
+        is_one = value is not None and s.type.elements == 1 and rest.type.shape == x.type.shape
+        if is_one and 0 <= value < np.inf and x.type.dtype[0] == "f":
             return node("mul", node("reduce", rest, **n.attributes), s)
     return "no factor is one constant that is not negative"
 
@@ -238,6 +241,8 @@ def sum_before_shift(n, view):
     (x,) = n.args
     if n.attributes["combine"] != "add" or x.op != "shl" or x.args[1].type.elements != 1:
         return "it is no sum of shifted numbers"
+    if x.args[0].type.shape != x.type.shape:
+        return "its axes are not those of the numbers"
     return node("shl", node("reduce", x.args[0], **n.attributes), x.args[1])
 
 

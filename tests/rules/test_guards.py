@@ -11,7 +11,7 @@ import pytest
 from benchmarks.rules import guards
 from benchmarks.rules.guards import FOLDER, RULES, clauses, tried, wrong
 from edgec import ops
-from edgec.ir.graph import Node
+from edgec.ir.graph import Node, constant
 from edgec.rewrite.sample import given
 
 #: Clauses without which nothing was found wrong, one a line: of those that follow a tab and a number, so many instances
@@ -59,11 +59,29 @@ def padded(start: int) -> Node:
     return ops.node("slice", around, starts=(0, start), steps=(1, 1), shape=(2, 3))
 
 
+def greatest(*factor: int) -> Node:
+    """Of rows times a constant of a shape."""
+    return ops.node("reduce", ops.node("mul", given("x", 3), constant(np.full(factor, 0.5))), combine="max", axes=(0,))
+
+
+def shifted(*count: int) -> Node:
+    x = ops.node("shl", given("x", 3, dtype="i64"), constant(np.full(count, 2)))
+    return ops.node("reduce", x, combine="add", axes=(0,))
+
+
+def summed(times: int, dtype: str) -> Node:
+    x = ops.node("add", given("x", times, dtype=dtype), given("c", 1, dtype=dtype))
+    return ops.node("reduce", x, combine="add", axes=(0,))
+
+
 @pytest.mark.parametrize(
     ("rule", "just_inside", "just_outside"),
     [
         ("last_of_running_sum", [running(False)], [running(True)]),
         ("join_adjacent_slices", [adjacent(1)], [adjacent(2), adjacent(3), adjacent(-1)]),
+        ("draw_out_positive_factor", [greatest(), greatest(1)], [greatest(1, 1), greatest(3)]),
+        ("sum_before_shift", [shifted(), shifted(1)], [shifted(1, 1), shifted(3)]),
+        ("draw_out_summand", [summed(100, "i8")], [summed(130, "i8"), summed(70000, "f16")]),
         ("slice_inside_padding", [padded(2), padded(3)], [padded(0), padded(1), padded(4), padded(5)]),
     ],
 )
