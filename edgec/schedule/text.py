@@ -17,7 +17,9 @@ from edgec.ir.types import DTYPES
 from edgec.schedule import build  # noqa: F401  (schedules are the classes that it imports)
 from edgec.schedule.contract.contract import Contract
 from edgec.schedule.contract.micro_kernel import is_known
+from edgec.schedule.map import Map
 from edgec.schedule.program import Buffer, Kernel, Program
+from edgec.schedule.row import Row
 from edgec.text import printable
 
 #: Where a buffer can be.
@@ -45,6 +47,12 @@ def complaint(record: object) -> str | None:
         slots = [e.value for value in vars(record).values() for root in _expressions(value) for e in X.loads(root)]
         if any(isinstance(s, tuple) and s[1] not in range(own.get(s[0], 0)) for s in slots):
             return "a formula loads a reduction that is none of its row"
+        if isinstance(record, (Row, Map)):
+            roots = [root for value in vars(record).values() for root in _expressions(value)]
+            fields = (getattr(record, name, ()) for name in ("loops", "lane", "inside", "walk", "row"))
+            walked = {e for value in fields for e in _expressions(value)}
+            if any(X.free_variables(root) - walked for root in roots):
+                return "a formula depends on a variable that no loop is over"
         return None
     return of_plans(record)
 

@@ -119,6 +119,7 @@ def test_a_row_loads_its_own_reductions() -> None:
         ('("reduction", 0)', '("x", 0)', none),
         ('reductions=(("max"', 'reductions=(("most"', "cannot hold"),
         ("loops=(`i0:4`", "loops=(`i0:4 + 1`", over),
+        ("address=`i0 * 8 + row`", "address=`i0 * 8 + walk0:8`", "no loop is over"),
     ):
         assert old in program.text, program.text
         with pytest.raises(ModelError, match=message):
