@@ -363,6 +363,16 @@ def _accepted_before() -> dict[str, onnx.ModelProto]:
         made.attribute.extend(onnx.AttributeProto(name=k, type=onnx.AttributeProto.INTS) for k in empty)
         return made
 
+    def grouped(heads: int, groups: int, width: int) -> onnx.ModelProto:
+        sizes = [weights("s", np.int32([1])), weights("t", np.int32(2))]
+        made = node(
+            "GroupQueryAttention", ["x", "", "", "", "", "s", "t"], ["y", "k", "v"], name="n", domain="com.microsoft",
+            num_heads=heads, kv_num_heads=groups,
+        )  # fmt: skip
+        proto = model([made], [tensor_input("x", [1, 2, width])], initializers=sizes)
+        proto.opset_import.add(domain="com.microsoft", version=1)
+        return proto
+
     w = np.ones((2, 2, 3, 3), np.float32)
     body = helper.make_graph(
         [node("Add", ["s", "e"], ["t"]), node("Identity", ["t"], ["r"])], "b",
@@ -377,6 +387,8 @@ def _accepted_before() -> dict[str, onnx.ModelProto]:
         "a flag": of("CumSum", text, np.int64(0), reverse=2),
         "another flag": of("Mod", text, np.float32([[2]]), fmod=-3),
         "axis": of("Flatten", text, axis=3),
+        "heads": grouped(6, 4, 14 * 8),
+        "shares of heads": grouped(6, 2, 75),
         "depth": model(
             [node("OneHot", ["x", "d", "v"], ["y"], name="n")], [tensor_input("x", [2], TensorProto.INT64)],
             initializers=[weights("d", np.int64(-1)), weights("v", np.zeros(2, np.float32))],
