@@ -176,7 +176,7 @@ _SAFE: Mapping[str, tuple[re.Pattern[str], str]] = {
     "toolchain.zig_mcpu": _TARGET,
     "board.qemu_machine": _TARGET,
     "board.platformio": (
-        re.compile(r"([A-Za-z0-9_]+:[A-Za-z0-9_]+)?", re.ASCII),
+        re.compile(r"(\w[\w-]*:\w[\w-]*)?", re.ASCII),
         "platform and board by their names: raspberrypi:pico",
     ),
 }
