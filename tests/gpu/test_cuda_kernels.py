@@ -23,7 +23,8 @@ from edgec.schedule.build import schedule
 
 #: Of the largest value: rounding of sums, and of factors to 10 bits of mantissa, which a softmax of products enlarges.
 TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 1e-2}
-GROUPS = cases()
+#: Steps on a GPU take the gradients of attention apart: their kernel is one of processors.
+GROUPS = {name: group for name, group in cases().items() if name != "attending"}
 #: What hands on halves; what has templates of its own on tensor cores, and where there are none.
 NARROW = ("contractions", "convolutions", "epilogues", "attentions")
 PRODUCTS = ("contractions", "attentions")
