@@ -177,16 +177,19 @@ class _Reader:
         if not word.isidentifier():
             raise self._wrong("expected an operand, a number or '('", back=1)
         if self._peek() == "(":
-            return self._reduction(word) if word in COMBINES and self._are_indices() else self._function(word)
+            return self._reduction(word) if self._combines(word) else self._function(word)
         if word in self.sizes:
             return X.cast(self._index(word), self.dtype)
         return self._operand(word)
 
-    def _are_indices(self) -> bool:
-        """Do brackets with nothing but indices come next?"""
+    def _combines(self, word: str) -> bool:
+        """Does a word combine elements: is it no function, or do one name or indices alone stand in its brackets?"""
+        if word not in COMBINES or word not in FUNCTIONS:
+            return word in COMBINES
         closed = next((k for k, item in enumerate(self.items[self.position :]) if item[0] == ")"), 0)
         inside = [text for text, _ in self.items[self.position + 1 : self.position + closed]]
-        return bool(inside) and all(text in self.sizes or text == "," for text in inside)
+        is_one = len(inside) == 1 and inside[0].isidentifier()
+        return is_one or (bool(inside) and all(text in self.sizes or text == "," for text in inside))
 
     def _reduction(self, word: str) -> Expr:
         names = list(self._names("(", ")"))

@@ -99,6 +99,8 @@ def test_one_formula_is_one_kernel() -> None:
         ("f32 y[m] = ", "expected an operand"),
         ("g32 y[m] = a[m]", "no type"),
         ("f32 y[m] = a[q]", "'q' has no size"),
+        ("f32 y[m] = sum(q) a[m,q]", "'q' has no size"),
+        ("f32 y[m] = max(q) a[m,q]", "'q' has no size"),
         ("f32 y[m] = a[k]", "nothing runs over the index 'k'"),
         ("f32 y[m] = sum(m) a[m]", "'m' has a meaning here already"),
         ("f32 y[m,m] = a[m]", "comes twice"),
