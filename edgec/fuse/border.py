@@ -13,6 +13,7 @@ Whether one of them pays is a choice by price.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -36,6 +37,8 @@ from edgec.rewrite.taps import Axis, Part, Windows, combined, of_padding, refusa
 MOST_READINGS = 1 << 20
 #: More kernels than this are not made of one operator.
 MOST_PIECES = 27
+#: Places where pieces may begin or end along one dimension.
+MOST_BOUNDS = 256
 #: Fraction of the multiply-adds that pieces may have together.
 MOST_WORK = 0.75
 #: Fraction of the work along a dimension that one more piece has to save.
@@ -236,30 +239,51 @@ def _cut(value: Node, parts: Sequence[Part]) -> Node:
 def _regions(axis: Axis) -> list[Part]:
     """Neighboring positions with the taps that read elements at one of them at least."""
     live = [[k for k in range(axis.taps) if p in axis.reading(k)] for p in range(axis.positions)]
+    ends = _Ends([range(some[0], some[-1] + 1) if some else range(0) for some in live])
+    cuts = [p for p in range(1, axis.positions) if live[p] != live[p - 1]]
 
     def part(first: int, last: int) -> Part | None:
-        taps = [k for some in live[first:last] for k in some]
-        return Part(range(first, last), range(min(taps), max(taps) + 1)) if taps else None
+        taps = ends.around(first, last)
+        return Part(range(first, last), taps) if taps else None
 
-    cuts = [p for p in range(1, axis.positions) if live[p] != live[p - 1]]
     return _cheapest([0, *cuts, axis.positions], part, axis)
 
 
 def _groups(axis: Axis) -> list[Part]:
     """Neighboring taps with the positions at which one of them at least reads an element."""
+    ends = _Ends([axis.reading(k) for k in range(axis.taps)])
 
     def part(first: int, last: int) -> Part | None:
-        found = [r for r in map(axis.reading, range(first, last)) if len(r)]
-        if not found:
-            return None
-        return Part(range(min(r.start for r in found), max(r.stop for r in found)), range(first, last))
+        positions = ends.around(first, last)
+        return Part(positions, range(first, last)) if positions else None
 
     return _cheapest(list(range(axis.taps + 1)), part, axis)
+
+
+class _Ends:
+    """Ranges of which later ones neither start nor end behind earlier ones, but for those that are empty."""
+
+    def __init__(self, ranges: Sequence[range]) -> None:
+        self._ranges = ranges
+        full = [k for k, r in enumerate(ranges) if r]
+        self._next = [full[j] if j < len(full) else len(ranges) for j in _counts(full, len(ranges), bisect_left)]
+        self._last = [full[j - 1] if j else -1 for j in _counts(full, len(ranges), bisect_right)]
+
+    def around(self, first: int, last: int) -> range:
+        """The least range with all of those from ``first`` to before ``last``; empty where they all are."""
+        begin, end = self._next[first], self._last[last - 1]
+        return range(self._ranges[end].start, self._ranges[begin].stop) if begin <= end else range(0)
+
+
+def _counts(full: Sequence[int], count: int, search: Callable[[Sequence[int], int], int]) -> list[int]:
+    return [search(full, k) for k in range(count)]
 
 
 def _cheapest(bounds: Sequence[int], part: Callable[[int, int], Part | None], axis: Axis) -> list[Part]:
     """The pieces between some of ``bounds`` with the least work, where a piece has to save some to be made."""
     each = LEAST_SAVED * axis.positions * axis.taps
+    step = -(-len(bounds) // MOST_BOUNDS)
+    bounds = [*bounds[:-1:step], bounds[-1]]  # each piece saves more than lies between neighbors of so many
     best: list[tuple[float, list[Part]] | None] = [(0.0, [])]
     for last in range(1, len(bounds)):
         found: tuple[float, list[Part]] | None = None

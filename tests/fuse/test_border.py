@@ -17,11 +17,12 @@ from edgec.check.compare import compare_all
 from edgec.device.load import load_device
 from edgec.execute.executor import run_graph, run_plan
 from edgec.execute.samples import random_inputs
-from edgec.fuse import Plan, plan
+from edgec.fuse import Plan, border, plan
 from edgec.fuse.border import divided
 from edgec.fuse.choice import BlockCosts
 from edgec.fuse.cost_model import CostModel
 from edgec.ir.graph import Graph, Node, constant
+from edgec.rewrite.taps import Axis
 
 WAYS = ("regions", "sums")
 
@@ -160,3 +161,35 @@ def test_names_and_choices_of_a_graph_that_stays() -> None:
     whole = atrous(1, 12)
     same, choices = divided(whole, BlockCosts(CostModel()))
     assert same is whole and not choices
+
+
+def _around(ranges: list[range]) -> range:
+    full = [r for r in ranges if r]
+    return range(min(r.start for r in full), max(r.stop for r in full)) if full else range(0)
+
+
+def test_pieces_are_those_of_their_definition() -> None:
+    """Every piece holds all that reads an element in it, whatever strides and dilations leave out between."""
+    for _ in range(300):
+        extent, before, taps, stride, dilation, positions = (int(n) for n in RANDOM.integers(1, (9, 12, 14, 6, 7, 12)))
+        axis = Axis(extent, before, taps, stride, dilation, positions)
+        for part in border._groups(axis):
+            assert part.positions == _around([axis.reading(k) for k in part.taps]), axis
+        for part in border._regions(axis):
+            live = [[k for k in range(taps) if p in axis.reading(k)] for p in part.positions]
+            assert part.taps == _around([range(some[0], some[-1] + 1) for some in live if some]), axis
+
+
+def test_large_windows_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, reading = 0, Axis.reading
+
+    def counted(self: Axis, tap: int) -> range:
+        nonlocal asked
+        asked += 1
+        return reading(self, tap)
+
+    monkeypatch.setattr(Axis, "reading", counted)
+    axis = Axis(4, 300, 600, 1, 1, 20)
+    assert border._groups(axis) and border._regions(axis)
+    assert asked <= axis.taps * (axis.positions + 1)
+    assert len(border._groups(Axis(300, 500, 1000, 1, 1, 1000))) > 2
