@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Advice:
-    """What `advise` found: every trial, the first of which is the build without further options.
+    """The result of `advise`: every trial, the first of which is the build without further options.
 
     ``best`` are the trials that no other one beats in time, error and bytes together. ``skipped`` counts the switches
     for which no time was left. ``costliest``, ``uneven`` and ``changes`` are about the model itself.

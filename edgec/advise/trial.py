@@ -26,7 +26,7 @@ ROUNDING = 1e-5
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a switch. Milliseconds are of one run; None where nobody knows.
+    """The outcome of a switch. Milliseconds are of one run; None where nobody knows.
 
     ``error`` is the largest difference of an output from the reference, over the largest value of that output;
     ``weights_bytes`` are of flash or file, ``arena_bytes`` of memory for values. ``refused`` says why it cannot be had.

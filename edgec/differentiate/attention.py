@@ -75,7 +75,7 @@ def attention_back(n: Node, g: Node, parts: Attention) -> list[tuple[Node, Node]
 
 
 def _unguarded(n: Node) -> Node:
-    """What a node is but for elements that are not a number, in the place of which it has 0."""
+    """The node without its guard, which puts 0 in the place of elements that are not a number."""
     if n.op == "select":
         condition, zero, x = n.args
         is_zero = _is_number(zero) and not _number(zero).any()

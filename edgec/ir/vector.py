@@ -64,7 +64,7 @@ def bounds(e: Expr) -> tuple[float, float]:
 
 
 def widened(body: Expr) -> Expr | None:
-    """What a store of whole numbers in 64 bits may be given in lanes, which it widens; None where it has no lanes."""
+    """The lanes that a store of whole numbers in 64 bits may be given and widens; None where it has none."""
     return (
         body.args[0]
         if body.op == "cast" and body.dtype == "i64" and LANES.get(body.args[0].dtype) == "integer"

@@ -174,7 +174,7 @@ def calls_made(name: str, size: int) -> Counter[CodeType]:
 
 @pytest.mark.parametrize("name", ["rounds of a scan", "parts side by side", "operands of a sum", "chain of matrices"])
 def test_no_function_works_more_than_its_nodes(name: str) -> None:
-    """What is looked at between the readers of a value, or of all operands, was the square of the nodes."""
+    """Calls between the readers of a value, or of all operands: they were the square of the nodes."""
     small, large = (60, 120) if name != "operands of a sum" else (150, 300)
     calls_made(name, large)  # what is remembered from run to run is remembered for both
     before, after = calls_made(name, small), calls_made(name, large)

@@ -117,7 +117,7 @@ def test_sums_over_columns_read_whole_cache_lines() -> None:
 
 @pytest.mark.parametrize(("taps", "side", "is_map"), [(7, 28, True), (7, 3, False), (17, 28, False)])
 def test_windows_of_many_taps_are_a_map(taps: int, side: int, is_map: bool, tmp_path: Path) -> None:
-    """Where threads with four channels each fill the device; else a team of threads computes a result."""
+    """True where threads with four channels each fill the device; else a team of threads computes a result."""
     inside = pad(transpose(value("x", 1, side, side, 64), 0, 3, 1, 2), taps // 2, taps // 2)
     whole = graph(transpose(conv(inside, weights(64, 1, taps, taps), groups=64), 0, 2, 3, 1))
     maps = [k.schedule for k in schedule(plan(whole, gpu=True), DEVICE).kernels if isinstance(k.schedule, GpuMap)]
