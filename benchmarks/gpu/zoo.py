@@ -128,19 +128,9 @@ class One:
                     self.calls[mode] = lambda run=run: torch_modes.milliseconds(run)  # type: ignore[misc]
 
     def time(self) -> None:
-        import torch
+        from benchmarks.gpu.torch_modes import timed
 
-        for name, call in self.calls.items():
-            with torch.inference_mode():
-                try:
-                    found: float | str = call()
-                except Exception as error:
-                    found = f"{type(error).__name__}: {error}"[:200]
-            if name == "edgec":
-                self.row["ms"] = found
-            else:
-                self.row["torch"][name] = found
-        self.row["step"] = "done"
+        timed(self.calls, self.row)
 
 
 def one(job: dict[str, Any]) -> None:

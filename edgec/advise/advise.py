@@ -58,9 +58,9 @@ def advise(
 ) -> Advice:
     """Try the options that apply to a model on its device, and say which are worth it.
 
-    Each is planned; then those that may be among the best are compared with the reference on two samples (the first of
-    ``calibrate``, or drawn ones), and timed: on this machine where its code runs here, over ``link`` ("device" for the
-    one of the device's file) where that is given. ``seconds`` are for all of it; what is begun then is finished.
+    Each is planned, compared with the reference on two samples (the first of ``calibrate``, or drawn ones), and timed:
+    on this machine where its code runs here, over ``link`` ("device" for the one of the device's file) where that is
+    given. ``seconds`` are for all of it; what is begun then is finished.
     Raises UsageError where the model cannot be built with the options that are given.
     """
     begun = time.monotonic()
