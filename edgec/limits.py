@@ -1,7 +1,8 @@
-"""Limits of a build: nodes, kernels, bytes of C and seconds, so that no model keeps edgec busy without end.
+"""Limits of a build, so that no model keeps edgec busy without end: nodes, kernels, code, constants and seconds.
 
 `stage` begins the count of a stage, and places where the work grows with the model report to it: `node` for every node
-that the import makes, `step` for every unit of work of other stages. Outside of a stage nothing is counted.
+that the import makes, `computed` for constants that it computes, `step` for every unit of work of other stages. Outside
+of a stage nothing is counted.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ _STRIDE = 64
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a build may take: core operators, kernels, bytes of generated code, CPU seconds of a stage."""
+    """The most that a build may take: core operators, kernels, bytes of generated code, elements of constants that the
+    import computes beyond those that the model stores, CPU seconds of a stage."""
 
     nodes: int = 250_000
     kernels: int = 50_000
     c_bytes: int = 1 << 28
+    computed: int = 1 << 28
     seconds: float = 3600.0
 
     @staticmethod
@@ -39,6 +42,7 @@ class _Stage:
     limits: Limits
     begun: float
     nodes: int = 0
+    computed: int = 0
     steps: int = 0
     where: list[str] = field(default_factory=list)
 
@@ -82,6 +86,16 @@ def node() -> None:
         if current.nodes > current.limits.nodes:
             raise _exceeded(current, "nodes", current.limits.nodes, f"{current.limits.nodes:,} core operators", None)
         step()
+
+
+def computed(elements: int) -> None:
+    """Count elements of a constant that is computed. Raises LimitError before there are too many."""
+    current = _CURRENT.get()
+    if current is not None:
+        current.computed += elements
+        most = current.limits.computed
+        if current.computed > most:
+            raise _exceeded(current, "computed", most, f"{most:,} elements of computed constants", None)
 
 
 def step(where: Callable[[], str] | None = None) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from edgec import limits, ops
 from edgec.errors import ModelError
+from edgec.frontend.folding import array, folded, is_static, may_fold
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.evaluate import evaluate_node
@@ -192,7 +193,7 @@ class Value:
     def _repeated_total(self, axes: tuple[int, ...]) -> Value | None:
         """The sum of one constant number over dimensions that are open: the number times their extent."""
         count = X.plain(prod(self.shape[a] for a in axes))
-        if not isinstance(count, Expr) or not _is_static(self.node) or self.node.args[0].type.elements != 1:
+        if not isinstance(count, Expr) or not is_static(self.node) or self.node.args[0].type.elements != 1:
             return None
         shape = (1 if d in axes else n for d, n in enumerate(self.shape))
         return (constant(self.node.args[0].value.reshape(()), self.dtype) * size(count).cast(self.dtype)).broadcast(
@@ -240,7 +241,7 @@ def emit(op: str, *operands: Operand, **attrs: Any) -> Value:
     its branches). Raises ModelError when the operator refuses its operands or the result is absurdly large.
     """
     node = build(op, *operands, **attrs).node
-    if not all(_is_static(a) for a in node.args) or any(n.type.elements > FOLD_ELEMENTS for n in (node, *node.args)):
+    if not may_fold(node):
         return Value(node)
     if sizes_in(node) or any(not a.type.is_fixed for a in node.args):
         return Value(node)
@@ -250,21 +251,8 @@ def emit(op: str, *operands: Operand, **attrs: Any) -> Value:
         # What is the same all along a dimension stays so: one copy is computed, and kept.
         small = [a.args[0] if a.op == "broadcast" else a for a in node.args]
         one = ops.node(op, *small, **attrs)
-        return Value(_folded(one)).broadcast(*node.type.shape)
-    return Value(_folded(node))
-
-
-def _is_static(node: Node) -> bool:
-    """A constant, or one repeated along dimensions."""
-    return node.is_const or (node.op == "broadcast" and node.args[0].is_const)
-
-
-def _array(node: Node) -> np.ndarray:
-    return node.value if node.is_const else np.broadcast_to(node.args[0].value, node.type.shape)
-
-
-def _folded(node: Node) -> Node:
-    return constant_node(evaluate_node(node, [_array(a) for a in node.args]))
+        return Value(folded(one)).broadcast(*node.type.shape)
+    return Value(folded(node))
 
 
 def carried_out(node: Node, *given: Value) -> Value:
@@ -298,8 +286,8 @@ def build(op: str, *operands: Operand, **attrs: Any) -> Value:
 
 def computed(value: Value) -> np.ndarray | None:
     """The array of a value that no input can change, or None."""
-    if _is_static(value.node):
-        return _array(value.node)
+    if is_static(value.node):
+        return array(value.node)
     nodes = list(topological([value.node]))
     if any(n.op == "input" or sizes_in(n) for n in nodes):
         return None

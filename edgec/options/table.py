@@ -323,7 +323,7 @@ class Settings(TypedDict, total=False):
     limits: Annotated[
         Mapping[str, float],
         _pair(
-            "Most of what a stage may take: nodes, kernels, c_bytes, seconds.",
+            "Most of what a stage may take: nodes, kernels, c_bytes, computed, seconds.",
             LIMITS,
             "limits",
             "NAME=MOST",

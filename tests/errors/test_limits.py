@@ -9,8 +9,10 @@ from collections import Counter
 from pathlib import Path
 from types import CodeType, FrameType
 
+import numpy as np
 import onnx
 import pytest
+from small_models import model, node, tensor_input, weights
 
 import edgec
 from benchmarks.robustness.families import FAMILIES
@@ -47,6 +49,25 @@ def test_what_is_above_a_limit_is_named(case: str) -> None:
     given = re.search(r"--limits (\w+)=(\d+)", str(refused.value.hint))
     assert given is not None and given[1] == limit and int(given[2]) > most
     run(name, size, **{limit: most * 1000})
+
+
+def test_constants_made_of_little_are_counted() -> None:
+    """Four numbers are repeated to a million ten times; what comes of stored weights is not counted."""
+
+    def made(stored: np.ndarray, count: int) -> onnx.ModelProto:
+        names = ["r", *(f"c{k}" for k in range(10))]
+        nodes = [node("Tile", ["w", "n"], ["r"])]
+        nodes += [node("CumSum", [names[k], "axis"], [names[k + 1]], name=f"step {k}") for k in range(10)]
+        given = [weights("w", stored), weights("n", np.int64([count])), weights("axis", np.int64(0))]
+        return model([*nodes, node("Add", ["x", "c9"], ["y"])], [tensor_input("x", [1])], initializers=given)
+
+    def built(proto: onnx.ModelProto) -> None:
+        pipeline.run(proto, Context(resolve({"profiles": False, "limits": {"computed": 1 << 22}})), until="import")
+
+    with pytest.raises(LimitError, match="4,194,304 elements of computed constants") as refused:
+        built(made(np.float32([1, 2, 3, 4]), 1 << 18))
+    assert "step 3" in str(refused.value.where) and "--limits computed=" in str(refused.value.hint)
+    built(made(np.ones(1 << 20, np.float32), 1))
 
 
 @pytest.mark.parametrize("stage", ["import", "simplify", "fuse", "schedule", "emit"])

@@ -26,8 +26,8 @@ def _accepted_before() -> dict[str, onnx.ModelProto]:
         made.attribute.extend(onnx.AttributeProto(name=k, type=onnx.AttributeProto.INTS) for k in empty)
         return made
 
-    def grouped(heads: int, groups: int, width: int) -> onnx.ModelProto:
-        sizes = [weights("s", np.int32([1])), weights("t", np.int32(2))]
+    def grouped(heads: int, groups: int, width: int, last: int = 1, longest: int = 2) -> onnx.ModelProto:
+        sizes = [weights("s", np.int32([last])), weights("t", np.int32(longest))]
         made = node(
             "GroupQueryAttention", ["x", "", "", "", "", "s", "t"], ["y", "k", "v"], name="n", domain="com.microsoft",
             num_heads=heads, kv_num_heads=groups,
@@ -52,6 +52,8 @@ def _accepted_before() -> dict[str, onnx.ModelProto]:
         "axis": of("Flatten", text, axis=3),
         "heads": grouped(6, 4, 14 * 8),
         "shares of heads": grouped(6, 2, 75),
+        "a length beyond the cache": grouped(6, 3, 12 * 8, 1, 3),
+        "a sequence longer than the cache": grouped(6, 3, 12 * 8, 2),
         "depth": model(
             [node("OneHot", ["x", "d", "v"], ["y"], name="n")], [tensor_input("x", [2], TensorProto.INT64)],
             initializers=[weights("d", np.int64(-1)), weights("v", np.zeros(2, np.float32))],

@@ -25,6 +25,7 @@ def group_query_attention(call: Call) -> list[Value | None]:
     q, k, v = _separate(call, heads, groups)
     batch, _, length, _ = q.shape
     longest = call.extents(6)[0]
+    _check_lengths(call, longest, length)
     # The first prompt begins a sequence, padded behind its end; later calls append to what is there.
     start: Extent | None = 0
     before = constant(0, "i64")
@@ -56,6 +57,19 @@ def group_query_attention(call: Call) -> list[Value | None]:
         constant(0.0, "f32") if smooth and sink is None else sink,
     )  # fmt: skip
     return [joined_heads(y.reshape(batch, heads, length, y.shape[4])), k, v]
+
+
+def _check_lengths(call: Call, longest: Extent, length: Extent) -> None:
+    """Lengths that are known are refused where onnxruntime refuses them."""
+    past = call.optional(3)
+    kept = past.shape[2] if past is not None else 0
+    if all(isinstance(n, int) for n in (longest, length, kept)) and kept < longest != kept + length:
+        hint = f"it is {kept + length}, or at most {kept} where the cache keeps its size"
+        raise call.error(f"a length of {longest} with {kept} keys in the cache and {length} new ones", hint)
+    ends = known_elements(call[5])
+    outside = [n for n in ends or () if isinstance(n, int) and isinstance(longest, int) and not 0 <= n < longest]
+    if outside:
+        raise call.error(f"the last key of a sequence is {outside[0]}, of {longest}", "seqlens_k has lengths less 1")
 
 
 def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]:
