@@ -24,6 +24,7 @@ from edgec.frontend.onnx import decoder, importer, support
 from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.external import locations
 from edgec.frontend.tflite.model import TfliteModel
+from edgec.ir import memory
 from edgec.ir.graph import Graph, Node
 from edgec.options.texts import DimensionRange
 from edgec.text import printable
@@ -83,6 +84,7 @@ def import_graph(
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
     """A model as a graph of core operators: see `import_model`, `import_tflite`, `import_gguf` and `import_folder`."""
+    memory.forget()
     if isinstance(model, (GgufModel, HuggingModel)):
         if shapes or dims or values:
             raise UsageError("a language model has no shapes to choose", hint="give --context")

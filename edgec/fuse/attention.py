@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import least, upper
 from edgec.ir.loads import reduces
+from edgec.ir.memory import remembered
 from edgec.ir.nest import Split, is_fixed, most
 from edgec.ir.vector import LANES
 
@@ -53,7 +53,7 @@ class Attention:
         return self.key.op == self.value.op == "load" and self.weight.op == "const"
 
 
-@lru_cache(maxsize=256)  # several questions are asked about one block
+@remembered(256)  # several questions are asked about one block
 def attention_of(body: Expr) -> Attention | None:
     """The parts of a formula that is attention, else None."""
     for e in X.walk(body):

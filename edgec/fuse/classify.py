@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import cache
 
 from edgec.ir import expr as X
 from edgec.ir import index
@@ -11,6 +10,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula, Meaning, Node, Procedure
 from edgec.ir.loads import reduces
+from edgec.ir.memory import remembered
 from edgec.ops import formula, is_procedure
 
 
@@ -62,7 +62,7 @@ def has_reduction(derived: Formula) -> bool:
     return reduces(derived.body)
 
 
-@cache
+@remembered(50_000)
 def _computes(body: Expr) -> int:
     """Scalar work for one element outside reductions: index arithmetic and choosing between loads are free."""
     total = 0

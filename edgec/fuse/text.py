@@ -19,6 +19,9 @@ def complaint(record: object) -> str | None:
         return None
     if len(record.variables) != record.type.rank or record.body.dtype != record.type.dtype:
         return f"the formula gives no {record.type}"
+    loops = [v.value.extent if v.op == "var" else 1 for v in record.variables]
+    if loops != list(record.type.shape) or X.free_variables(record.body) - set(record.variables):
+        return f"the formula's loops are not those of {record.type}"
     for e in X.loads(record.body):
         if not isinstance(e.value, Node) or len(e.args) != e.value.type.rank or e.dtype != e.value.type.dtype:
             return "the formula loads what is no element of a node"

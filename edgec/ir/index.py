@@ -7,7 +7,6 @@ Everything holds for mathematical integers with floor division and a positive di
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from math import gcd, inf
 from typing import Union
 
@@ -15,6 +14,7 @@ from edgec.errors import Undecided
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.linear import build, coefficients, factors_of, is_static, linear, monomial, order_of, product_of
+from edgec.ir.memory import remembered
 
 __all__ = [
     "bounds", "build", "coefficients", "divide", "exact", "greater", "is_static", "least", "lesser", "linear", "modulo",
@@ -24,7 +24,7 @@ __all__ = [
 Bound = Union[int, float]
 
 
-@lru_cache(maxsize=200_000)
+@remembered(200_000)
 def bounds(e: Expr) -> tuple[Bound, Bound]:
     """Least and greatest value of an integer expression (infinite where nothing is known)."""
     if e.op == "const":

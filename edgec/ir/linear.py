@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.ir.memory import remembered
 
 Linear = tuple[dict[Expr, int], int]
 
 
-@lru_cache(maxsize=200_000)
+@remembered(200_000)
 def _linear(e: Expr) -> tuple[tuple[tuple[Expr, int], ...], int]:
     if e.op == "const":
         return (), e.value
@@ -63,7 +63,7 @@ def build(terms: Mapping[Expr, int], constant: int = 0) -> Expr:
 _STATIC = ("const", "var", "size", "add", "sub", "neg", "mul", "floordiv", "floormod", "min", "max")
 
 
-@lru_cache(maxsize=200_000)
+@remembered(200_000)
 def is_static(e: Expr) -> bool:
     """Is it arithmetic of sizes and loop variables alone, without anything loaded?"""
     return e.op in _STATIC and e.dtype == "i64" and all(is_static(a) for a in e.args)

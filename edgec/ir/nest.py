@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
 from edgec.ir.loads import replace_loads
+from edgec.ir.memory import remembered
 from edgec.ir.types import Type
 
 
@@ -96,7 +96,7 @@ def _split_inside(body: Expr) -> Expr:
     return X.transform(body, change)
 
 
-@lru_cache(maxsize=256)  # the planner asks several questions about one block
+@remembered(256)  # the planner asks several questions about one block
 def split_formula(derived: Formula) -> Split:
     """Split output loops and reduction loops until no cut is left that divides them."""
     variables = [v for v in derived.variables if v.op == "var"]

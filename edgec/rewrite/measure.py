@@ -25,7 +25,6 @@ All components are sums over nodes and bounded below for graphs of one size, so 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -35,6 +34,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Graph, Meaning, Node, Procedure
 from edgec.ir.index import upper
+from edgec.ir.memory import remembered
 from edgec.ir.types import DTYPES, FLOATS, STORED
 from edgec.ops import meaning
 from edgec.rewrite.facts import SMALL_BYTES, is_static, memoized
@@ -236,7 +236,7 @@ def covers_everything(pool: Node) -> bool:
     return bool(kernel) and pool.args[0].type.shape[-len(kernel) :] == kernel
 
 
-@lru_cache(maxsize=50_000)
+@remembered(50_000)
 def _flops(derived: Meaning) -> int:
     if isinstance(derived, Procedure):
         return upper(derived.steps)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -21,6 +20,7 @@ from edgec.ir.evaluate import Grid
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node
+from edgec.ir.memory import remembered
 from edgec.ir.nest import most
 from edgec.ir.vector import LANES, free, parts_beyond_choice
 from edgec.ops import formula, is_operator
@@ -114,7 +114,7 @@ def _price(e: Expr) -> int:
     return 0 if e.dtype == "bool" and not X.loads(e) else FUNCTIONS[e.op].flops
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _share(guards: tuple[tuple[Expr, bool], ...]) -> float:
     """The part of all iterations in which conditions on positions hold."""
     variables = tuple(sorted(frozenset().union(*(free(c) for c, _ in guards)), key=lambda v: str(v.value.name)))
@@ -160,7 +160,7 @@ def asked(block: Block) -> float:
     return sum(map(_alone, operators_of(block)))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _alone(node: Node) -> float:
     if not is_operator(node.op):  # a copy
         return 0.0

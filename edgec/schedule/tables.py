@@ -7,7 +7,6 @@ instead, in 32 bits, so that a kernel adds one of them to the position, on lanes
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -18,6 +17,7 @@ from edgec.ir import index, positions
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.loads import replace_loads
+from edgec.ir.memory import remembered
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant
 from edgec.schedule.program import Buffer
@@ -60,7 +60,7 @@ def in_runs(positions: Expr, row: int) -> bool:
     return positions.op == "load" and isinstance(positions.value, Buffer) and _in_runs(positions.value, row)
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _in_runs(table: Buffer, row: int) -> bool:
     if table.data is None or table.data.size % row:
         return False

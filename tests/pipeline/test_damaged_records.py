@@ -143,6 +143,18 @@ def test_the_formula_of_a_block_loads_elements_of_nodes() -> None:
         read_plan(f'{head}{found}"x"[0]:f32 + {rest}', PLAN.arrays)
 
 
+@pytest.mark.parametrize("variables", ["`i0:4`, `i0:4`", "`i0:4`, `i1:9`", "`i0:4`, `0`"])
+def test_the_loops_of_a_formula_are_those_of_its_result(variables: str) -> None:
+    """A body over a variable that no loop had ended in a KeyError where the code was written."""
+    found = made(graph(ops.node("exp", value("x", 4, 8))), load_device("x86_64_avx512"))
+    assert found is not None
+    plan = write_plan(found[0])
+    assert "variables=(`i0:4`, `i1:8`)" in plan.text
+    read_plan(plan.text, plan.arrays)
+    with pytest.raises(ModelError, match=r"loops are not those|extent"):
+        read_plan(plan.text.replace("variables=(`i0:4`, `i1:8`)", f"variables=({variables})"), plan.arrays)
+
+
 def mutated(text: str) -> str:
     """The text with some tokens cut, replaced, moved, doubled or turned into other numbers."""
     tokens = TOKEN.findall(text)
