@@ -20,7 +20,7 @@ from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, group_of, most
 from edgec.ir.types import CODED, FLOATS
-from edgec.ir.vector import LANES, chosen, free, parts_beyond_choice, places
+from edgec.ir.vector import LANES, chosen, parts_beyond_choice, places
 from edgec.schedule.storage import memory_type
 from edgec.schedule.tables import in_runs
 
@@ -136,7 +136,7 @@ class Printer:
     # ---- values
 
     def is_vector(self, e: Expr) -> bool:
-        return self.lane is not None and self.lane in free(e) and e.dtype in LANES
+        return self.lane is not None and self.lane in X.free_variables(e) and e.dtype in LANES
 
     def value(self, e: Expr) -> str:
         """C text of a value; work that is not trivial is put into a named temporary first."""
@@ -176,7 +176,7 @@ class Printer:
 
     def _home(self, e: Expr) -> _Scope:
         """The outermost scope that knows every variable of ``e`` (a guarded branch keeps what it computes)."""
-        return next((s for s in self.scopes if free(e) <= s.variables), self.scopes[-1])
+        return next((s for s in self.scopes if X.free_variables(e) <= s.variables), self.scopes[-1])
 
     def _name(self) -> str:
         self.counter += 1

@@ -74,7 +74,7 @@ def widened(body: Expr) -> Expr | None:
 
 def is_vectorizable(body: Expr, lane: Expr) -> bool:
     """Can ``body`` be computed for consecutive values of ``lane`` at once, with a vector form of every part?"""
-    return body.dtype in LANES and all(_has_lanes(e, lane) for e in X.walk(body) if lane in free(e))
+    return body.dtype in LANES and all(_has_lanes(e, lane) for e in X.walk(body) if lane in X.free_variables(e))
 
 
 def chosen(address: Expr, lane: Expr) -> tuple[Expr, Expr] | None:
@@ -123,7 +123,7 @@ def always_computed(body: Expr, lane: Expr) -> Iterator[Expr]:
         if e not in seen:
             seen.add(e)
             yield e
-            is_guard = e.op == "select" and lane not in free(e.args[0])
+            is_guard = e.op == "select" and lane not in X.free_variables(e.args[0])
             stack += e.args[:1] if is_guard else e.args
 
 
@@ -155,18 +155,3 @@ def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:
                 yield e
             else:
                 stack.extend(e.args)
-
-
-_free_cache: dict[int, tuple[Expr, frozenset[Expr]]] = {}
-
-
-def free(e: Expr) -> frozenset[Expr]:
-    """Free variables, remembered."""
-    found = _free_cache.get(id(e))
-    if found is not None and found[0] is e:
-        return found[1]
-    if len(_free_cache) > 200_000:
-        _free_cache.clear()
-    value = X.free_variables(e)
-    _free_cache[id(e)] = (e, value)
-    return value

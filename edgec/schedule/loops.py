@@ -9,7 +9,7 @@ from math import prod
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, mergeable, most, used_as_values
-from edgec.ir.vector import HALF, free
+from edgec.ir.vector import HALF
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 
 
@@ -124,7 +124,7 @@ def _over_loops(flat: Flat, names: Sequence[str]) -> Parts | None:
     if not along or len(along) != len(names):
         return None
     walk = tuple(X.var(name, n) for name, n in zip(names, along))
-    outside = frozenset().union(*(free(s) for s in sums))
+    outside = frozenset().union(*(X.free_variables(s) for s in sums))
     keep = tuple(v for v in flat.loops if v not in outside)
     change = _paired(keep, walk)
     if change is None:

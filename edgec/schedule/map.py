@@ -11,7 +11,7 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
-from edgec.ir.vector import free, is_vectorizable, widened
+from edgec.ir.vector import is_vectorizable, widened
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import repacked
 from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
@@ -49,7 +49,7 @@ class Map(BlockSchedule):
         """Iterations of the lane loop in one task: all of them where they share reductions."""
         if self.lane is None:
             return 1
-        if any(e.op == "reduce" and self.lane not in free(e) for e in X.walk(self.body)):
+        if any(e.op == "reduce" and self.lane not in X.free_variables(e) for e in X.walk(self.body)):
             return most(self.lane)
         lanes = MAP_BLOCK // prod(map(most, self.inside))
         return min(most(self.lane), max(lanes // 64, 1) * 64)
@@ -133,5 +133,5 @@ def _is_expensive(body: Expr) -> bool:
 def independent(body: Expr, loops: Sequence[Expr]) -> tuple[Expr, ...]:
     """The loops that no reduction depends on: as innermost loops they repeat none. Empty without reductions."""
     reductions = [e for e in X.walk(body) if e.op == "reduce"]
-    needed = frozenset().union(*map(free, reductions))
+    needed = frozenset().union(*map(X.free_variables, reductions))
     return tuple(v for v in loops if v not in needed) if reductions else ()

@@ -22,7 +22,7 @@ from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node
 from edgec.ir.memory import remembered
 from edgec.ir.nest import most
-from edgec.ir.vector import LANES, free, parts_beyond_choice
+from edgec.ir.vector import LANES, parts_beyond_choice
 from edgec.ops import formula, is_operator
 from edgec.schedule.program import BlockSchedule, Kernel, Nest
 
@@ -73,10 +73,10 @@ class _Counter:
         home.known.add(e)
 
     def _home(self, e: Expr) -> _Scope:
-        return next((s for s in self.scopes if free(e) <= s.variables), self.scopes[-1])
+        return next((s for s in self.scopes if X.free_variables(e) <= s.variables), self.scopes[-1])
 
     def _is_on_lanes(self, e: Expr) -> bool:
-        return self.lane is not None and self.lane in free(e) and e.dtype in LANES
+        return self.lane is not None and self.lane in X.free_variables(e) and e.dtype in LANES
 
     def _reduce(self, e: Expr, home: _Scope) -> None:
         names = X.reduction_variables(e)
@@ -117,7 +117,9 @@ def _price(e: Expr) -> int:
 @remembered(256)
 def _share(guards: tuple[tuple[Expr, bool], ...]) -> float:
     """The part of all iterations in which conditions on positions hold."""
-    variables = tuple(sorted(frozenset().union(*(free(c) for c, _ in guards)), key=lambda v: str(v.value.name)))
+    variables = tuple(
+        sorted(frozenset().union(*(X.free_variables(c) for c, _ in guards)), key=lambda v: str(v.value.name))
+    )
     extents = [v.value.extent for v in variables]
     if not all(isinstance(n, int) for n in extents) or prod(extents) > COUNTED_POSITIONS:
         return 1.0

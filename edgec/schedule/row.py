@@ -13,7 +13,7 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import most
-from edgec.ir.vector import always_computed, free, is_vectorizable
+from edgec.ir.vector import always_computed, is_vectorizable
 from edgec.schedule.flat import Flat
 from edgec.schedule.loops import around_row, is_contiguous, taken_apart, taken_apart_by_nests
 from edgec.schedule.program import BlockSchedule, Buffer, Nest
@@ -91,4 +91,6 @@ def _worth_saving(passes: list[Expr], line: Expr) -> tuple[Expr, ...]:
     for body in passes:
         for e in always_computed(body, line):
             times[e] = times.get(e, 0) + 1
-    return tuple(e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in free(e))
+    return tuple(
+        e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in X.free_variables(e)
+    )

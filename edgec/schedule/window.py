@@ -10,7 +10,7 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
-from edgec.ir.vector import free, is_vectorizable
+from edgec.ir.vector import is_vectorizable
 from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue
 from edgec.schedule.contract.fp16_sums import taps_in_fp16
 from edgec.schedule.contract.int8_dot import Taps, taps_of
@@ -83,7 +83,11 @@ def window(flat: Flat, device: Device, weights: Weights, group: int = 1) -> Wind
     body = repacked(flat.body, flat.loops, n, weights)
     (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
     whole = X.substitute(body, {n // group: X.const(0)}) if group > 1 else body
-    if not is_vectorizable(whole, n) or not {*flat.loops} <= free(reduction) or _is_along_memory(reduction, n):
+    if (
+        not is_vectorizable(whole, n)
+        or not {*flat.loops} <= X.free_variables(reduction)
+        or _is_along_memory(reduction, n)
+    ):
         return None  # a sum that some loop does not change would be computed again in it
     others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
     m: Expr = X.const(0)

@@ -59,6 +59,10 @@ BESIDE: dict[str, tuple[onnx.ModelProto, str]] = {
             "  hint: the file is damaged"
         ),
     ),
+    "a number as Python writes it": (
+        external("w.bin", "0_0"),
+        "tensor 'w' has an offset or a length that is no number\n  hint: the file is damaged",
+    ),
     "no number": (
         external("w.bin", "four"),
         "tensor 'w' has an offset or a length that is no number\n  hint: the file is damaged",

@@ -54,6 +54,8 @@ def _accepted_before() -> dict[str, onnx.ModelProto]:
         "shares of heads": grouped(6, 2, 75),
         "a length beyond the cache": grouped(6, 3, 12 * 8, 1, 3),
         "a sequence longer than the cache": grouped(6, 3, 12 * 8, 2),
+        "a share that is no number": of("LRN", image, size=3, alpha=float("nan")),
+        "a power that is no number": of("LRN", image, size=3, beta=float("nan")),
         "depth": model(
             [node("OneHot", ["x", "d", "v"], ["y"], name="n")], [tensor_input("x", [2], TensorProto.INT64)],
             initializers=[weights("d", np.int64(-1)), weights("v", np.zeros(2, np.float32))],

@@ -13,7 +13,6 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.nest import extent
-from edgec.ir.vector import free
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.gpu.vector import BLOCKS, WARPS, Factor, GpuVector, VectorTile, total
 from edgec.schedule.loops import reduced
@@ -153,7 +152,9 @@ class VectorView(GpuView):
         """Loads of the result at places that are known before its sums: requested early, one a thread."""
         p = self.params
         loops = frozenset(p.loops)
-        return tuple(load for load in _certain(p.body) if load.dtype == "f32" and load.args and free(load) <= loops)
+        return tuple(
+            load for load in _certain(p.body) if load.dtype == "f32" and load.args and X.free_variables(load) <= loops
+        )
 
     @property
     def kept_names(self) -> list[str]:

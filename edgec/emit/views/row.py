@@ -15,7 +15,7 @@ from edgec.ir import expr as X
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, most
-from edgec.ir.vector import HALF, LANES, always_computed, free, parts_beyond_choice
+from edgec.ir.vector import HALF, LANES, always_computed, parts_beyond_choice
 from edgec.schedule.loops import reduced
 from edgec.schedule.row import Row
 
@@ -130,7 +130,7 @@ class RowView(LoopedView):
         # What does not depend on the row is computed before the loop, by the printer all passes share.
         mark = len(scalars.lines)
         invariants = _invariants(body, p.row)
-        moving = [e for e in invariants if free(e) & {*p.walk}]
+        moving = [e for e in invariants if X.free_variables(e) & {*p.walk}]
         for e in invariants:
             if e not in moving:
                 scalars.define(e, scalars.value(e))
@@ -192,7 +192,11 @@ class RowView(LoopedView):
 def _invariants(body: Expr, row: Expr) -> list[Expr]:
     """The largest sub-expressions, of a type that lanes have, that do not depend on the row and are worth a name."""
     computed = list(always_computed(body, row))
-    inside = {a for e in computed for a in e.args if row in free(e) and e.op != "load"} | {body}
-    found = [e for e in computed if e in inside and e.op != "const" and e.dtype in LANES and row not in free(e)]
-    choices = [e for e in computed if e.op == "select" and row not in free(e.args[0])]
-    return found + [e for c in choices for e in parts_beyond_choice(c) if e.dtype in LANES and row not in free(e)]
+    inside = {a for e in computed for a in e.args if row in X.free_variables(e) and e.op != "load"} | {body}
+    found = [
+        e for e in computed if e in inside and e.op != "const" and e.dtype in LANES and row not in X.free_variables(e)
+    ]
+    choices = [e for e in computed if e.op == "select" and row not in X.free_variables(e.args[0])]
+    return found + [
+        e for c in choices for e in parts_beyond_choice(c) if e.dtype in LANES and row not in X.free_variables(e)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -95,10 +96,9 @@ def _place(proto: TensorProto, folder: Folder | None, name: str) -> tuple[Path, 
             hint="pass the path of the .onnx file instead of its contents",
         )
     path = folder.file(location, name)
-    try:
-        offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
-    except ValueError:
-        raise ModelError(f"{name} has an offset or a length that is no number", hint="the file is damaged") from None
+    if not all(re.fullmatch(r"-?[0-9]{1,20}", entries.get(key, "0")) for key in ("offset", "length")):
+        raise ModelError(f"{name} has an offset or a length that is no number", hint="the file is damaged")
+    offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
     size = path.stat().st_size
     if length == -1:
         length = size - offset

@@ -14,7 +14,6 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.nest import coefficient
-from edgec.ir.vector import free
 from edgec.schedule.gpu.few_queries import GpuFewQueries, stored
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.together import GpuTogether, meet
@@ -86,4 +85,4 @@ def _row(step: Kernel, load: Expr, n: Expr) -> Expr | None:
         return which % (min(larger) // each) if larger else which
 
     stored = row(record.address)
-    return stored if row(address) is n and not free(stored) and sizes(stored) else None
+    return stored if row(address) is n and not X.free_variables(stored) and sizes(stored) else None

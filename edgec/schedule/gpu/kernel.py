@@ -10,7 +10,7 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
-from edgec.ir.vector import free, is_vectorizable
+from edgec.ir.vector import is_vectorizable
 from edgec.schedule.gpu.integer import stored
 from edgec.schedule.program import BlockSchedule, Buffer
 
@@ -103,7 +103,7 @@ def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int =
 
 def on_lanes(body: Expr, lane: Expr) -> bool:
     """Can a thread compute ``body`` for neighbors at once? Lanes hold floats and masks."""
-    mine = [e for e in X.walk(body) if lane in free(e)]
+    mine = [e for e in X.walk(body) if lane in X.free_variables(e)]
     kinds = all(e.dtype in ("f32", "bool", "i64") and e.op != "cast" for e in mine)
     kinds = kinds and all(e.dtype == "f32" for e in mine if e.op == "load")
     return kinds and is_vectorizable(body, lane)

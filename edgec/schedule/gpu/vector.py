@@ -24,7 +24,6 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
-from edgec.ir.vector import free
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.contract.codes import Codes, codes_of
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
@@ -144,7 +143,7 @@ def vector(flat: Flat, device: Device, weights: Weights, numeric: Numeric = "rea
     sums = _outermost(flat.body)
     if device.language != "cuda" or not sums or any(s.value[0] != "add" or s.dtype != "f32" for s in sums):
         return None
-    needed = frozenset().union(*map(free, sums))
+    needed = frozenset().union(*map(X.free_variables, sums))
     by_step = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     loops = tuple(v for v in by_step if v in needed)
     inside = tuple(v for v in by_step if v not in needed)
@@ -193,7 +192,7 @@ def _factors(product: Expr, k: frozenset[Expr]) -> tuple[Expr, Expr] | None:
     if product.op != "mul":
         return None
     for s, l in (product.args, product.args[::-1]):
-        if X.loads(l) and is_constant(l) and not any(x.op == "reduce" for x in X.walk(l)) and free(s) <= k:
+        if X.loads(l) and is_constant(l) and not any(x.op == "reduce" for x in X.walk(l)) and X.free_variables(s) <= k:
             return s, l
     return None
 
@@ -215,7 +214,7 @@ def _stage(flat: Flat, s: Expr, names: tuple[Expr, ...], weights: Weights) -> Gp
     reductions = []
     for k, r in enumerate(sorted((e for e in X.walk(s) if e.op == "reduce"), key=lambda e: e.height)):
         own = X.reduction_variables(r)
-        if prod(map(most, own)) != most(row) or r.dtype != "f32" or free(r) - set(own):
+        if prod(map(most, own)) != most(row) or r.dtype != "f32" or X.free_variables(r) - set(own):
             return None
         inner = X.substitute(X.transform(r.args[0], done.get), _digits(own, row))
         reductions.append((r.value[0], with_contiguous_weights(inner, (row,), row, weights)))
@@ -239,15 +238,18 @@ def _scale_apart(stage: GpuReduce) -> tuple[GpuReduce, Expr | None] | None:
 
 def _common_factor(e: Expr, row: Expr) -> tuple[Expr | None, Expr]:
     """(the product of the factors that do not depend on the row, that of the others)."""
-    if row not in free(e):
+    if row not in X.free_variables(e):
         return e, X.const(1.0, "f32")
-    if e.op == "div" and row not in free(e.args[1]):
+    if e.op == "div" and row not in X.free_variables(e.args[1]):
         factor, rest = _common_factor(e.args[0], row)
         return X.call("div", X.const(1.0, "f32") if factor is None else factor, e.args[1]), rest
     if e.op != "mul":
         return None, e
     (one, left), (other, right) = (_common_factor(a, row) for a in e.args)
-    factors, rests = [f for f in (one, other) if f is not None], [r for r in (left, right) if row in free(r)]
+    factors, rests = (
+        [f for f in (one, other) if f is not None],
+        [r for r in (left, right) if row in X.free_variables(r)],
+    )
     rest = rests[0] if len(rests) == 1 else X.call("mul", *rests)
     return (X.call("mul", *factors) if len(factors) == 2 else factors[0] if factors else None), rest
 

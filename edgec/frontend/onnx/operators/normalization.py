@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import isnan, prod
 
 import numpy as np
 
@@ -122,5 +122,7 @@ def local_response_normalization(call: Call) -> Value:
     squares = (x * x).pad((*lead, before, *rest), (*lead, after, *rest))
     ones = (1,) * (x.rank - 2)
     total = emit("pool", squares, combine="add", kernel=(size, *ones), strides=(1, *ones), dilations=(1, *ones))
-    alpha, beta, bias = call.attribute("alpha"), call.attribute("beta"), call.attribute("bias")
+    alpha, beta, bias = (call.attribute(name) for name in ("alpha", "beta", "bias"))
+    if isnan(alpha + beta + bias):
+        raise call.error(f"alpha {alpha}, beta {beta} and bias {bias}", "they are numbers")
     return x / emit("pow", total * (alpha / size) + bias, constant(np.asarray(beta), x.dtype))
