@@ -144,6 +144,20 @@ def byte_products() -> Iterator[Named]:
         yield f"bytes turned {a} {b}", graph(ops.node("matmul", wide(at, 100), wide(bt, 1)))
         yield f"bytes left turned {a} {b}", graph(ops.node("matmul", wide(at, 100), wide(bytes_of(9, 6, dtype=b))))
         yield f"bytes constant left {a} {b}", graph(ops.node("matmul", wide(bytes_of(9, 9, dtype=a)), wide(bt, 2)))
+    for m, k, n, a, b in (
+        (5, 150, 70, "u8", "i8"),
+        (3, 67, 37, "i8", "u8"),
+        (18, 64, 16, "i8", "i8"),
+        (6, 39, 51, "u8", "u8"),
+    ):
+        size, x = f"{m}x{k}x{n} {a} {b}", value("a", m, k, dtype=a)
+        yield f"bytes rows and columns {size}", graph(ops.node("matmul", wide(x, 7), wide(value("b", k, n, dtype=b))))
+        yield (
+            f"bytes rows by rows {size}",
+            graph(ops.node("matmul", wide(x), wide(transpose(value("b", n, k, dtype=b), 1, 0), 3))),
+        )
+        across = transpose(value("b", k, 3, n, dtype=b), 1, 0, 2)
+        yield f"bytes of steps {size}", graph(ops.node("matmul", wide(value("a", 3, m, k, dtype=a)), wide(across, 2)))
     deep = ops.node("matmul", wide(value("a", 5, 3010, dtype="u8")), wide(bytes_of(3010, 8, dtype="u8")))
     yield "bytes of a long sum", graph(requantized(deep, scales(8), "u8"))
     batch = ops.node(

@@ -54,6 +54,11 @@ def contractions() -> Iterator[Named]:
     yield "matmul of four bits", graph(ops.node("matmul", value("a", 5, 64), coded_weights(64, 33, 32)))
     yield "matmul large", graph(relu(ops.node("matmul", value("a", 300, 40), weights(40, 200))))
     yield "matmul large both dynamic", graph(ops.node("matmul", value("a", 130, 70), value("b", 70, 150)))
+    for m, k, n in ((9, 40, 37), (20, 16, 16), (33, 67, 50)):
+        turned = transpose(value("b", n, k), 1, 0)
+        yield f"matmul rows by rows {m}x{k}x{n}", graph(ops.node("matmul", value("a", m, k), turned))
+        heads = transpose(value("b", n, 3, k), 1, 2, 0)
+        yield f"matmul rows by rows of heads {m}x{k}x{n}", graph(ops.node("matmul", value("a", 3, m, k), heads))
     # A panel of these does not fit where panels are packed at run time.
     long, turned = value("a", 2, 12000), transpose(value("b", 40, 12000), 1, 0)
     yield "matmul too long to pack", graph(ops.node("mul", ops.node("matmul", long, turned), number(0.01)))
@@ -248,6 +253,10 @@ def grouped() -> Iterator[Named]:
         )
     for k, s, d in ((1, 1, 1), (3, 2, 2)):
         yield f"5 of 4, {k}x{k} by {s} dilated {d}", graph(between(value("x", 2, 3, 9, 8), weights(20, 4, k, k), s, d))
+    for c, times, k, s in ((8, 2, 3, 1), (19, 2, 3, 2), (12, 4, 5, 1), (6, 8, 1, 1)):
+        x = conv(value("x", 1, 3, 6, 9), weights(c, 3, 1, 1))
+        y = relu(conv(pad(x, 1, 1), weights(c * times, 1, k, k), s, groups=c))
+        yield f"{c} of one, {times} results each, by {s}", graph(conv(y, weights(5, c * times, 1, 1)))
     yield "groups 1-d", graph(between(value("x", 1, 3, 19), weights(24, 4, 5), 2))
     yield "groups 3-d", graph(between(value("x", 1, 3, 4, 5, 3), weights(12, 2, 2, 2, 2)))
     yield (
@@ -269,6 +278,31 @@ def few() -> Iterator[Named]:
         yield (
             f"{c}->{o} {k}x{k} by {s}",
             graph(silu(ops.node("add", conv(inside, weights(o, c, k, k), s), weights(o, 1, 1)))),
+        )
+    for c, t in ((20, 40), (16, 129), (3, 7)):  # rows by rows, each by its own
+        a, b = value("a", 1, c, 4, t), value("b", 1, 1, 4, t)
+        yield f"rows of {t} by their own", graph(total(ops.node("mul", a, b), 3))
+        last = conv(value("x", 1, 5, 4, t), weights(c + 1, 5, 1, 1))
+        parts = [
+            ops.node("slice", last, starts=(0, k, 0, 0), steps=(1,) * 4, shape=(1, n, 4, t))
+            for k, n in ((0, 1), (1, c))
+        ]
+        shares = softmax(parts[0], 3)
+        yield f"shares of {t} columns", graph(relu(total(ops.node("mul", parts[1], shares), 3)), shares)
+    for h, w in ((3, 20), (4, 16), (2, 5)):  # patches by their own shares, pixels side by side
+        mask = ops.node("mul", value("a", 1, 9, 4, 4, h, w), value("b", 2, 9, 1, 1, h, w))
+        pixels = transpose(total(mask, 1), 0, 1, 4, 2, 5, 3)
+        yield f"patches of {h}x{w}", graph(ops.node("reshape", pixels, shape=(2, 4 * h, 4 * w)))
+    for n, size in ((40, 10), (7, 6), (3, 20)):
+        yield (
+            f"short rows of {size}",
+            graph(windowed(value("x", n, 1, 8, size), (2, 2)), windowed(value("y", n, 1, 4, size), (1, 2), "add")),
+        )
+    for rows, channels in ((300, 10), (11, 5), (28, 20), (13, 17)):
+        x = ops.node("mul", value("x", rows, channels), weights(channels))
+        yield (
+            f"factors of {channels} channels",
+            graph(relu(ops.node("add", x, weights(channels))), ops.node("mul", x, value("f", channels))),
         )
     yield "20->1 3-d", graph(conv(conv(value("x", 1, 3, 4, 5, 6), weights(20, 3, 1, 1, 1)), weights(1, 20, 2, 2, 2)))
 

@@ -18,6 +18,13 @@ def transposes() -> Iterator[Named]:
         x = value("x", rows, columns)
         biased = ops.node("mul", ops.node("add", transpose(x, 1, 0), weights(rows)), weights(columns, 1))
         yield f"transpose {rows} by {columns}", graph(transpose(x, 1, 0), silu(biased))
+    for rows, columns in ((17, 40), (48, 32), (9, 35)):
+        of_rows = ops.node("mul", transpose(value("x", 5, rows, columns), 0, 2, 1), value("z", 5, 1, rows))
+        turned = transpose(value("w", 5, rows, 1), 0, 2, 1)
+        across = ops.node("mul", transpose(value("x", 5, rows, columns), 0, 2, 1), turned)
+        apart = transpose(value("v", rows, 3, 5), 2, 1, 0)  # a factor of a row whose steps are far apart
+        far = ops.node("slice", apart, starts=(0, 1, 0), steps=(1, 1, 1), shape=(5, 1, rows))
+        yield f"transpose of {rows} by {columns}, by rows", graph(of_rows, across, ops.node("mul", of_rows, far))
     for perm in ((0, 2, 1), (2, 1, 0), (1, 2, 0), (2, 0, 1)):
         x = value("x", 3, 37, 21)
         yield f"transpose {perm} of odd sizes", graph(transpose(x, *perm))

@@ -132,6 +132,15 @@ EC_INLINE ec_vf ec_gather(const float *p, ptrdiff_t stride)
         (ec_vf){EC_LANES_(EC_GROUP_LANE_)};                                                       \
     })
 
+/* Lane l = v[l / times]: every lane as often as that, a constant. */
+#define EC_REPEATED_LANE_(l) v_[(l) / times_]
+#define ec_repeated(v, times)                                                                         \
+    __extension__({                                                                                \
+        const ec_vf v_ = (v);                                                                      \
+        enum { times_ = (times) };                                                                 \
+        (ec_vf){EC_LANES_(EC_REPEATED_LANE_)};                                                     \
+    })
+
 /* The first n lanes, 0 <= n <= EC_VL; the others are 0. */
 EC_INLINE ec_vf ec_gather_n(const float *p, ptrdiff_t stride, int n)
 {
@@ -638,5 +647,6 @@ EC_INLINE ec_vf ec_cos(ec_vf x)
 }
 
 #include "ec_simd_codes.h"
+#include "ec_simd_panels.h"
 
 #endif

@@ -18,7 +18,7 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.nest import coefficient, group_of, most
+from edgec.ir.nest import coefficient, group_of, most, repeats_of
 from edgec.ir.types import CODED, FLOATS
 from edgec.ir.vector import LANES, chosen, parts_beyond_choice, places
 from edgec.schedule.storage import memory_type
@@ -30,8 +30,7 @@ _LIBM = {
     "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt", "abs": "fabs",
     "exp": "exp", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "erf": "erf",
     "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
-    "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "pow": "pow", "fmod": "fmod",
+    "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod",
 }  # fmt: skip
 
 
@@ -204,6 +203,8 @@ class Printer:
         if self.is_vector(e):
             assert self.lane is not None
             stride = coefficient(address, self.lane)
+            if stride is None and (times := repeats_of(address, self.lane)):
+                return c_lanes.repeated(advanced(pointer, self.position(address)), lies, times, self.count)
             if stride is None and (g := group_of(address, self.lane)) is not None:
                 return f"ec_in_groups({self.value(X.load(e.value, (g.first,), e.dtype))}, {g.size}, {g.element})"
             found = chosen(address, self.lane) if stride is None else None

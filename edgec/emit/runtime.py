@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgec.device.device import Device
 
-_SIMD = ("ec_simd.h", "ec_simd_integer.h", "ec_simd_codes.h")
+_SIMD = ("ec_simd.h", "ec_simd_integer.h", "ec_simd_codes.h", "ec_simd_panels.h")
 _PROTOTYPE = re.compile(r"^(?!static|typedef|#|extern)\w[\w *]*?\b(ec_\w+)\(", re.MULTILINE)
 _GUARD = re.compile(r"#define (EC_\w+_H)\n")
 

@@ -19,10 +19,12 @@ from edgec.ir.graph import Formula, Node, Procedure
 from edgec.ir.index import upper
 from edgec.ir.nest import most, split_formula
 from edgec.ir.types import DTYPES
-from edgec.ir.vector import LANES, has_vector_form
+from edgec.ir.vector import HALF, LANES, has_vector_form
 
 #: Operations on a score of attention in addition to the matmuls: its exponential, the maximum, the sum.
 EXPONENTIAL = 24
+#: Operations that round a result to 16 bits, and widen it for the next: files of 16 bits say so of each.
+ROUNDING = 2
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,19 @@ class CostModel:
         costs = self._costs.kernel
         peak = (figure("fp32_gflops") or costs.clock_ghz * 4 * lanes) * 1e9 * self.threads
         moved = bytes_of(block)
-        near = costs.clock_ghz * costs.cache_bytes * 1e9 * self.threads
+        near = self._near
         rate = (figure("read_gbps") or costs.clock_ghz * costs.memory_bytes) * 1e9 if moved > cache else near
         speed = peak * self._share(block) / (1 if runs_on_lanes(block) else lanes)
         return operations(block) / speed, moved / rate
+
+    @property
+    def _near(self) -> float:
+        """Bytes per second from a near cache of a CPU."""
+        return self._costs.kernel.clock_ghz * self._costs.kernel.cache_bytes * 1e9 * self.threads
+
+    def seconds_of_writing(self, moved: int) -> float:
+        """Seconds of a CPU for bytes that are only written: those around a value, say."""
+        return moved / self._near
 
     @staticmethod
     def _on_gpu(block: Block, device: Device) -> float:
@@ -188,7 +199,8 @@ def _work(derived: Formula, kind: str, positions: bool = False, by_each: bool = 
         elif e.op == "reduce":
             total += times * prod(upper(v.extent) for v in e.value[1])
         elif e.op in FUNCTIONS and e.dtype != "i64":
-            total += times * FUNCTIONS[e.op].flops * max(1, DTYPES[e.dtype].itemsize // 4)
+            each = FUNCTIONS[e.op].flops + (ROUNDING if e.dtype in HALF else 0)
+            total += times * each * max(1, DTYPES[e.dtype].itemsize // 4)
         stack.extend(e.args)
     return total
 

@@ -164,6 +164,16 @@ def group_of(address: Expr, variable: Expr) -> Group | None:
     return None
 
 
+def repeats_of(address: Expr, variable: Expr) -> int:
+    """How many consecutive values of a variable have one address, and as many the next one; 0 where it is not so."""
+    terms, _ = index.linear(address)
+    for atom, step in terms.items():
+        if atom.op == "floordiv" and atom.args[0] is variable and atom.args[1].op == "const" and step == 1:
+            is_alone = not any(variable in X.free_variables(a) for a in terms if a is not atom)
+            return int(atom.args[1].value) if is_alone else 0
+    return 0
+
+
 def mergeable(outer: Expr, inner: Expr, addresses: Iterable[Expr]) -> bool:
     """Do all addresses step through (outer, inner) as through one loop of the product of their extents?"""
     for a in addresses:

@@ -9,6 +9,7 @@ from edgec.emit.function_comment import describe
 from edgec.fuse.cost_model import CostModel
 from edgec.report.kernels import blocks_of
 from edgec.report.record import Record
+from edgec.schedule.halo_fill import HaloFill
 from edgec.schedule.program import Kernel, Program
 
 #: A kernel that takes more than this many times its predicted time is marked; a machine that is slower than its
@@ -17,8 +18,10 @@ SLOW = 4.0
 
 
 def predicted_seconds(kernel: Kernel, device: Device) -> float:
-    """Seconds of a kernel on a CPU by the price of its blocks, on one thread."""
-    return float(sum(map(CostModel(device), blocks_of(kernel))))
+    """Seconds of a kernel on a CPU by the price of its blocks and of the halos that it fills, on one thread."""
+    model = CostModel(device)
+    halos = sum(s.schedule.halo_bytes for s in kernel.steps if isinstance(s.schedule, HaloFill))
+    return float(sum(map(model, blocks_of(kernel))) + model.seconds_of_writing(halos))
 
 
 def marks(measured: Sequence[float | None], predicted: Sequence[float]) -> list[Record]:

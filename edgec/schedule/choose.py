@@ -26,6 +26,7 @@ from edgec.schedule.loops import (
     in_order_of_sum,
     in_wide_sums,
     is_contiguous,
+    lanes_of_reductions,
     taken_apart,
     taken_apart_by_nests,
 )
@@ -76,8 +77,21 @@ def _named(r: Request) -> Found | None:
 
 
 def _product(r: Request) -> Found | None:
+    if _is_walked_by_lanes(r.flat):
+        return None
     found, offer = _cheapest(r.flat, r.device, r.weights, r.numeric)
     return None if found is None else Found(found, offer)
+
+
+def _is_walked_by_lanes(flat: Flat) -> bool:
+    """Has a product few rows and lanes that lie apart in memory, while both factors are contiguous along a loop?
+
+    Each element of a panel would be packed by itself, for one or two uses of it.
+    """
+    o = operands(flat)
+    if o is None or o.mode != "gathered" or most(o.m) > FEW_ROWS or o.window or flat.tile is not None:
+        return False
+    return bool(lanes_of_reductions(flat, [o.n]))
 
 
 def _dot_rows(r: Request) -> Found | None:
@@ -90,6 +104,11 @@ def _dot_rows(r: Request) -> Found | None:
         if nest is None or not _is_long(around_row(nest), r.device):
             return None
     return _row(replace(r, flat=in_order_of_sum(r.flat, r.weights)))
+
+
+def _long_row(r: Request) -> Found | None:
+    """Sums of products that share no lanes (rows by rows, each by its own), along what is contiguous."""
+    return _row(r) if _is_long(taken_apart(r.flat), r.device) else None
 
 
 def _window_of_one_row(r: Request) -> Found | None:
@@ -131,6 +150,7 @@ SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] 
     (frozenset({"contract"}), _window_of_one_row),
     (frozenset({"contract"}), _product),
     (frozenset({"contract", "window"}), _window),
+    (frozenset({"contract"}), _long_row),
     (frozenset({"row", "window"}), _row),
 )
 

@@ -2,7 +2,8 @@
 
 A group of 4 output channels leaves 12 of 16 lanes of a contraction empty. But the channels of neighboring groups lie
 side by side, those of results and those of operands: a vector of operands has the same groups as a vector of results,
-and one instruction spreads an element of each group to all lanes of it. So all lanes are used. The kernel is a window:
+and one instruction spreads an element of each group to all lanes of it. So all lanes are used. Where a group reads one
+channel, as in depthwise convolutions with several outputs a channel, its element is repeated. The kernel is a window:
 sums over taps and over the elements of a group, unrolled.
 """
 
@@ -65,8 +66,10 @@ def _joined(flat: Flat, names: Sequence[Expr], groups: Expr, channel: Expr) -> F
 
 
 def _is_of_group(address: Expr, names: Sequence[Expr], groups: Expr, channel: Expr) -> bool:
-    """Does one loop of the sum walk a whole group, and everything else by whole groups?"""
+    """Does one loop of the sum walk a whole group, and everything else by whole groups; or is an element a group?"""
     size = most(channel)
+    if coefficient(address, groups) == 1 and coefficient(address, channel) == 0:
+        return True
     along = [v for v in names if coefficient(address, v) == 1 and most(v) == size]
     if coefficient(address, groups) != size or coefficient(address, channel) != 0 or len(along) != 1:
         return False

@@ -33,7 +33,7 @@ def innermost_dimensions(plan: Plan, lanes: int = NARROWEST) -> dict[Node, int]:
 
     for block in plan.blocks:
         for node, dimension in _wishes(block, lanes):
-            vote(node, dimension, node.type.elements)
+            vote(node, dimension, _accesses(block, node))
     _spread(plan, votes, fixed)
     for order, is_last in ((tuple(reversed(plan.blocks)), False), (plan.blocks, False), (plan.blocks, True)):
         for block in order:
@@ -45,6 +45,14 @@ def innermost_dimensions(plan: Plan, lanes: int = NARROWEST) -> dict[Node, int]:
         root: (root.type.rank - 1 if root in fixed or root.op in ("input", "const") else _winner(count))
         for root, count in votes.items()
     }
+
+
+def _accesses(block: Block, node: Node) -> int:
+    """Elements of a value that a block writes or reads, each once: of a large one, it may need a small part."""
+    if node is block.output:
+        return int(node.type.elements)
+    around = (X.free_variables(load) for load in X.loads(block.formula.body) if load.value is node)
+    return min(int(node.type.elements), sum(prod(map(most, variables)) for variables in around))
 
 
 def channel_of(block: Block) -> int | None:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, mergeable, most, used_as_values
+from edgec.ir.loads import replace_loads
+from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import HALF
-from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
+from edgec.schedule.flat import Flat, Weights, evaluate_over, merge_loops, with_contiguous_weights
+
+#: Lanes that short rows are joined to, at most.
+JOINED = 256
 
 
 def reduced(k: int, dtype: str) -> Expr:
@@ -28,6 +35,70 @@ def repacked(body: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> 
         return X.reduce(e.value[0], names, with_contiguous_weights(inner, (*loops, *names), n, weights))
 
     return X.transform(with_contiguous_weights(body, loops, n, weights), change)
+
+
+def lanes_of_reductions(flat: Flat, lanes: Sequence[Expr]) -> list[Expr]:
+    """The loop along which all reductions read what is contiguous, where they read nothing so along ``lanes``.
+
+    What is reduced is read more often than a result is stored, so that results are stored lane by lane rather than
+    their terms gathered.
+    """
+    places = [e.args[0] for r in X.walk(flat.body) if r.op == "reduce" for e in X.loads(r) if e.args]
+    if not places or any(coefficient(a, v) in (1, None) for a in places for v in lanes[:1]):
+        return []
+    steps = {v: {coefficient(a, v) for a in places} for v in flat.loops if coefficient(flat.address, v) is not None}
+    return sorted((v for v, found in steps.items() if 1 in found and found <= {0, 1} and most(v) >= 16), key=most)[-1:]
+
+
+def are_few_gathered(body: Expr, n: Expr, lanes: int) -> bool:
+    """Would less than half of a vector along ``n`` be used, and all of that be gathered element by element?"""
+    steps = {coefficient(e.args[0], n) for e in X.loads(body) if e.args}
+    return most(n) * 2 < lanes and bool(steps) and not steps & {0, 1}
+
+
+def with_joined_lanes(flat: Flat, lane: Expr, lanes: int, weights: Weights) -> tuple[Flat, Expr]:
+    """(formula, lane loop) where several rows of few lanes are one, so that vectors are full.
+
+    Everything that is computed lies row behind row, and constants of the lanes are repeated for every row. The same
+    formula and loop where that cannot be, or rows fill vectors by themselves.
+    """
+    n = most(lane)
+    if n >= 2 * lanes or n % lanes == 0 or not is_fixed(lane) or any(e.op == "reduce" for e in X.walk(flat.body)):
+        return flat, lane
+    loads = [e for e in X.loads(flat.body) if e.args]
+    repeated = [e for e in loads if e.value.space == "weights" and X.free_variables(e.args[0]) == {lane}]
+    whole = [flat.address, *(e.args[0] for e in loads if e not in repeated)]
+    rows = [v for v in flat.loops if v is not lane and is_fixed(v) and mergeable(v, lane, whole)]
+    rows = [v for v in rows if not {v, lane} & used_as_values(flat.body)]
+    if not rows or not repeated:
+        return flat, lane
+    extent = most(rows[0])
+    times = max(
+        (t for t in range(1, extent + 1) if extent % t == 0 and t * n <= JOINED),
+        key=lambda t: (t * n % lanes == 0, t),
+        default=1,
+    )
+    if times == 1:
+        return flat, lane
+    long, outer = X.fresh(times * n), X.fresh(extent // times) if times < extent else X.const(0)
+    tables: dict[Expr, Expr] = {}
+    for e in repeated:
+        values = evaluate_over(e, (lane,))
+        tables[e] = X.load(weights.add(np.tile(values, times)), (long,), e.dtype)
+    change = {rows[0]: outer * times, lane: long}
+
+    def moved(slot: Any, place: tuple[Expr, ...]) -> Expr:
+        load = X.load(slot, place, slot.dtype)
+        return (
+            tables[load] if load in tables else X.load(slot, tuple(X.substitute(i, change) for i in place), slot.dtype)
+        )
+
+    ahead = {lane: long, rows[0]: outer}
+    loops = tuple(w for w in (ahead.get(v, v) for v in flat.loops) if w.op == "var")
+    joined = replace(
+        flat, loops=loops, body=replace_loads(flat.body, moved), address=X.substitute(flat.address, change)
+    )
+    return joined, long
 
 
 def in_wide_sums(flat: Flat) -> Flat | None:

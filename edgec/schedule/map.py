@@ -13,7 +13,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.ir.vector import is_vectorizable, widened
 from edgec.schedule.flat import Flat, Weights, merge_loops
-from edgec.schedule.loops import repacked
+from edgec.schedule.loops import are_few_gathered, lanes_of_reductions, repacked, with_joined_lanes
 from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
 from edgec.schedule.tables import with_tables
 
@@ -84,11 +84,14 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     flat = replace(flat, body=narrow) if narrow is not None else flat
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
+    if not _is_expensive(flat.body):
+        lanes = [v for v in lanes if not are_few_gathered(flat.body, v, device.vector_lanes)]
     if not lanes and _is_expensive(flat.body):  # storing lanes one by one is cheap compared with scalar arithmetic
         lanes = [v for v in reversed(loops) if most(v) >= 16 and coefficient(flat.address, v) is not None]
-    lanes = _of_reductions(flat, lanes) or lanes
+    lanes = lanes_of_reductions(flat, lanes) or lanes
     if lanes:
-        lane = lanes[0]
+        flat, lane = with_joined_lanes(flat, lanes[0], device.vector_lanes, weights)
+        loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
         body = repacked(flat.body, flat.loops, lane, weights)
         inside = independent(body, loops)
         if is_vectorizable(body, lane) and (lane not in inside or len(inside) == 1):
@@ -102,15 +105,6 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     if not any(e.op == "reduce" for e in X.walk(flat.body)):
         outer, last = _short_last(outer)
     return Map(outer, None, 1, flat.body, flat.store, flat.address, last)
-
-
-def _of_reductions(flat: Flat, lanes: Sequence[Expr]) -> list[Expr]:
-    """Loops along which all reductions read what is contiguous, where they do not run on ``lanes`` otherwise."""
-    places = [e.args[0] for r in X.walk(flat.body) if r.op == "reduce" for e in X.loads(r) if e.args]
-    if not places or any(coefficient(a, v) for a in places for v in lanes[:1]):
-        return []
-    steps = {v: {coefficient(a, v) for a in places} for v in flat.loops if coefficient(flat.address, v) is not None}
-    return sorted((v for v, found in steps.items() if 1 in found and found <= {0, 1} and most(v) >= 16), key=most)[-1:]
 
 
 def _short_last(loops: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

@@ -12,11 +12,21 @@ from typing import ClassVar
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import most
+from edgec.ir.nest import coefficient, most
 from edgec.ir.vector import always_computed, is_vectorizable
 from edgec.schedule.flat import Flat
-from edgec.schedule.loops import around_row, is_contiguous, taken_apart, taken_apart_by_nests
+from edgec.schedule.loops import (
+    Parts,
+    around_row,
+    is_contiguous,
+    lanes_of_reductions,
+    taken_apart,
+    taken_apart_by_nests,
+)
 from edgec.schedule.program import BlockSchedule, Buffer, Nest
+
+#: Functions that cost more than a load.
+EXPENSIVE = frozenset({"exp", "log", "tanh", "erf", "sigmoid", "div", "sqrt", "pow", "sin", "cos"})
 
 
 @dataclass(frozen=True)
@@ -70,12 +80,14 @@ class Row(BlockSchedule):
 
 def row(flat: Flat, device: Device) -> Row | None:
     """Schedule along contiguous reduction loops; None when the reductions do not share them."""
-    parts = taken_apart(flat)
+    plain = parts = taken_apart(flat)
     if parts is None or not is_contiguous(parts):
         nest = taken_apart_by_nests(flat)
         parts = around_row(nest) if nest is not None else None
         if parts is not None and not parts.keeps_row and most(parts.row) * 2 < device.vector_lanes:
             return None  # vectors would be mostly empty, and nothing is repeated without them
+        if parts is None and plain is not None and _is_gathered(plain, flat, device):
+            parts = plain
     if parts is None or any(not is_vectorizable(e, parts.row) for e in parts.passes):
         return None
     return Row(
@@ -84,13 +96,22 @@ def row(flat: Flat, device: Device) -> Row | None:
     )  # fmt: skip
 
 
+def _is_gathered(parts: Parts, flat: Flat, device: Device) -> bool:
+    """Are long rows of expensive functions apart in memory along every loop? On lanes they are cheaper even so."""
+    if not parts.keeps_row or most(parts.row) < device.vector_lanes or coefficient(parts.address, parts.row) != 1:
+        return False
+    if any(coefficient(a, parts.row) is None for a in parts.reduced_addresses):
+        return False
+    is_expensive = any(e.op in EXPENSIVE for body in parts.passes for e in X.walk(body))
+    return is_expensive and not lanes_of_reductions(flat, [v for v in flat.loops if coefficient(flat.address, v) == 1])
+
+
 def _worth_saving(passes: list[Expr], line: Expr) -> tuple[Expr, ...]:
     """Row values that cost more than a load and are needed in more than one pass."""
-    expensive = {"exp", "log", "tanh", "erf", "sigmoid", "div", "sqrt", "pow", "sin", "cos"}
     times: dict[Expr, int] = {}
     for body in passes:
         for e in always_computed(body, line):
             times[e] = times.get(e, 0) + 1
     return tuple(
-        e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in X.free_variables(e)
+        e for e, n in times.items() if n > 1 and e.op in EXPENSIVE and e.dtype == "f32" and line in X.free_variables(e)
     )

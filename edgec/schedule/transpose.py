@@ -78,14 +78,19 @@ def transpose(flat: Flat, device: Device, weights: Weights) -> Transpose | None:
     if n is None:
         return None
     body = repacked(flat.body, flat.loops, n, weights)
-    turned = tuple(e for e in X.loads(body) if e.args and coefficient(e.args[0], n) not in (0, 1, None))
-    if not turned or not is_vectorizable(body, n) or not {*turned} <= {*always_computed(body, n)}:
+    gathered = tuple(e for e in X.loads(body) if e.args and coefficient(e.args[0], n) not in (0, 1, None))
+    if not gathered or not is_vectorizable(body, n):
         return None
     others = [v for v in flat.loops if v is not n and most(v) >= NARROWEST and coefficient(flat.address, v) is not None]
-    along = [v for v in others if all(coefficient(e.args[0], v) == 1 for e in turned)]
+    steps = {v: {coefficient(e.args[0], v) for e in gathered} for v in others}
+    along = [v for v in others if 1 in steps[v] and steps[v] <= {0, 1}]
     if not along:
         return None
     m = max(along, key=most)
+    # What is the same all along m, a factor of a row, say, is gathered once a block.
+    turned = tuple(e for e in gathered if coefficient(e.args[0], m) == 1)
+    if not {*turned} <= {*always_computed(body, n)}:
+        return None
     loops = [v for v in flat.loops if v is not n and v is not m]
     loops.sort(key=lambda v: -(coefficient(flat.address, v) or 0))
     return Transpose(tuple(loops), m, n, device.vector_lanes, body, turned, flat.store, flat.address)

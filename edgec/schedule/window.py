@@ -15,7 +15,7 @@ from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue
 from edgec.schedule.contract.fp16_sums import taps_in_fp16
 from edgec.schedule.contract.int8_dot import Taps, taps_of
 from edgec.schedule.flat import Flat, Weights, merge_loops
-from edgec.schedule.loops import repacked
+from edgec.schedule.loops import are_few_gathered, lanes_of_reductions, repacked
 from edgec.schedule.program import BlockSchedule, Buffer
 
 #: A sum over this many neighbors is worth a row's tail.
@@ -89,6 +89,8 @@ def window(flat: Flat, device: Device, weights: Weights, group: int = 1) -> Wind
         or _is_along_memory(reduction, n)
     ):
         return None  # a sum that some loop does not change would be computed again in it
+    if group == 1 and (lanes_of_reductions(flat, lanes) or are_few_gathered(reduction, n, device.vector_lanes)):
+        return None
     others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
     m: Expr = X.const(0)
     rows = 1

@@ -80,6 +80,8 @@ void spread(const float *x, float *y)
     ec_store(y + EC_VL, ec_in_groups(v, 2, 1));
     ec_store(y + 2 * EC_VL, ec_in_groups(v, 4, 2));
     ec_store(y + 3 * EC_VL, ec_in_groups(v, EC_VL, 3));
+    ec_store(y + 4 * EC_VL, ec_repeated(v, 2));
+    ec_store(y + 5 * EC_VL, ec_repeated(v, 4));
 }
 
 void scatter(float *p, ptrdiff_t stride, const float *x)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from edgec.emit.c_expression import Printer, extent_text
+from edgec.emit.c_text import advanced
 from edgec.emit.views.base import Loop, View, numbered
 from edgec.ir import expr as X
 from edgec.ir.expr import Extent
@@ -69,6 +73,37 @@ class PackingView(View):
         return [line.strip() for line in printer.lines], value
 
     @property
+    def block_call(self) -> str:
+        """C that packs the terms along the innermost loop of a sum in blocks; "" for element by element."""
+        p, blocks = self.params, self.params.blocks
+        if blocks is None:
+            return ""
+        live = str(self.width) if self.is_whole else "(int)width"
+        terms = extent_text(extent(blocks.inner))
+        place = Printer(self.names, self.pointers, depth=len(self.sums) + 2).position(
+            X.substitute(blocks.load.args[0], {blocks.inner: X.const(0)})
+        )
+        first = advanced(self.pointers[blocks.load.value], place)
+        if p.dots is None:
+            to = f"scratch + {_position(self.outer_sums)} * {terms} * {self.width}" if self.outer_sums else "scratch"
+            return f"ec_pack_floats({to}, {first}, {blocks.stride}, {terms}, {self.width}, {live})"
+        row = f"({self.sum_position} * {p.dots.count} + 1)" if self.outer_sums else "1"
+        totals = "scratch" if p.dots.row_offset else "NULL"
+        return (
+            f"ec_pack_words(scratch + {row} * {self.width}, {totals}, {first}, "
+            f"{blocks.step}, {blocks.stride}, {terms}, {self.width}, {live}, {int(blocks.flip)})"
+        )
+
+    @property
+    def start(self) -> str:
+        """What a column's accumulators start at, from the sum of its bytes in the panel."""
+        dots = self.dots
+        assert dots is not None
+        terms = X.plain(prod(loop.extent for loop in self.outer_sums) * extent(dots.inner) * dots.column_offset)
+        total = "(uint32_t)scratch[j]" + (f" + (uint32_t){terms}" if dots.column_offset else "")
+        return f"(int32_t)(({total}) * (uint32_t){dots.row_offset})"
+
+    @property
     def gather_lines(self) -> list[str]:
         return self._gather()[0]
 
@@ -78,12 +113,7 @@ class PackingView(View):
 
     @property
     def sum_position(self) -> str:
-        text = ""
-        scale: Extent = 1
-        for loop in reversed(self.outer_sums if self.dots is not None else self.sum_loops):
-            text = f"{loop.name} * {extent_text(scale)}" + (f" + {text}" if text else "")
-            scale = X.plain(scale * loop.extent)
-        return f"({text or '0'})"
+        return _position(self.outer_sums if self.dots is not None else self.sum_loops)
 
     @property
     def gather_loops(self) -> list[Loop]:
@@ -106,3 +136,13 @@ class PackingView(View):
         assert dots is not None
         text = f"(element - {dots.column_offset})" if dots.column_offset else "element"
         return f"(w < {extent(dots.inner)} ? {text} : 0)" if dots.rest and dots.column_offset else text
+
+
+def _position(loops: Sequence[Loop]) -> str:
+    """The number of an iteration of loops around one another, in C."""
+    text = ""
+    scale: Extent = 1
+    for loop in reversed(loops):
+        text = f"{loop.name} * {extent_text(scale)}" + (f" + {text}" if text else "")
+        scale = X.plain(scale * loop.extent)
+    return f"({text or '0'})"

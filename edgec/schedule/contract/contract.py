@@ -32,6 +32,7 @@ from edgec.schedule.contract.fp16_sums import Fp16Accumulation, in_fp16
 from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_inside, with_numbers_in_memory
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.operands import Operands, operands
+from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, packed_blocks, packing_cycles
 from edgec.schedule.contract.parts import Parts, parts_of_long
 from edgec.schedule.contract.step import step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
@@ -41,8 +42,6 @@ from edgec.schedule.storage import exact_dtype, memory_type, narrow_dtype
 
 #: Rows up to which a product waits for its weights, so that reading them in the 16 bits that hold them exactly pays.
 FEW_ROWS = 8
-#: Cycles that an element takes which is packed at run time, or stored apart from its neighbors on lanes.
-ELEMENT_CYCLES = 2.0
 #: Most bytes of a panel of L that is packed at run time, so that it stays in a near cache.
 PACK_LIMIT_BYTES = 1 << 20
 
@@ -140,6 +139,14 @@ class Contract(BlockSchedule):
     def scratch_bytes(self) -> int:
         return upper(self.k_extent) * self.width * 4 if self.l_mode == "gathered" else 0
 
+    @property
+    def blocks(self) -> PackedBlocks | None:
+        """How panels are packed at run time; None for element by element."""
+        if self.l_mode != "gathered":
+            return None
+        inner = self.dots.inner if self.dots is not None else self.k[-1] if self.k else X.const(0)
+        return packed_blocks(self.l, inner, self.n, self.dots)
+
     @cached_property
     def panels_of_l(self) -> np.ndarray:
         """A constant L in panels, [outer, panel, k, width], in the type of a panel."""
@@ -222,7 +229,8 @@ def _cycles(c: Contract, device: Device) -> float:
     found = around * least[0]
     if c.l_mode == "gathered":
         panels = prod(map(most, c.panel_outer)) * ceil(most(c.n) / c.width)
-        found += ELEMENT_CYCLES * panels * upper(c.k_extent) * c.width
+        elements = upper(c.k_extent) * c.width * (1 if c.dots is None else c.micro.size)
+        found += packing_cycles(c.blocks) * panels * elements
     if coefficient(c.address, c.n) != 1:
         found += ELEMENT_CYCLES * around * most(c.m) * most(c.n)
     return found
