@@ -181,3 +181,32 @@ def farm(
             timeout=timeout, scheduler=scheduler, progress=progress, **settings,
         )  # fmt: skip
     return Answer(farm_report.record(outcomes), farm_report.draw, all(o.ok for o in outcomes))
+
+
+@command(app, "fit")
+def fit(
+    name: Annotated[str, typer.Argument(metavar="DEVICE", help="A name, or a TOML file.")],
+    link: Way = "device",
+    out: Annotated[
+        Optional[Path], typer.Option("--out", "-o", metavar="FILE", help="Device file; DEVICE_fitted.toml by default.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="How long to time kernels, at most.")] = 600.0,
+    timeout: Patience = 120.0,
+    compiler: Annotated[Optional[str], typer.Option(metavar="COMMAND", help="C compiler to take.")] = None,
+    devices: DeviceFolders = None,
+) -> Answer:
+    """Time some hundreds of kernels on DEVICE, and fit the costs that its plans are priced by.
+
+    The result is a device file with these costs. Times are kept beside it: the same command goes on after a failure.
+    """
+    from edgec.device.load import load_device
+    from edgec.report import fitted
+    from edgec.tune.fit.fit import fit_device
+
+    device = load_device(name, devices or ())
+    file = out if out is not None else Path(f"{device.name}_fitted.toml")
+    with shown() as progress:
+        done = fit_device(
+            device, file, link=link, seconds=seconds, timeout=timeout, compiler=compiler, progress=progress
+        )
+    return Answer(fitted.record(done), fitted.draw)

@@ -5,10 +5,12 @@ It compares variants where no measured times are known (`edgec.tune`); it is not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from math import prod
 
-from edgec.device.costs import Costs, usual_costs
+from edgec.device.costs import usual_costs
 from edgec.device.device import Device
 from edgec.fuse.attention import attention_of, queries_of
 from edgec.fuse.block import Block
@@ -28,6 +30,49 @@ ROUNDING = 2
 
 
 @dataclass(frozen=True)
+class Amounts:
+    """What a block asks of a device. No fitted number is in it: prices are these amounts times `Rates`."""
+
+    kind: str
+    operations: float
+    """On a CPU those that run one by one count once for each lane that they leave idle."""
+    bytes: int
+    results: int
+    is_far: bool
+    """Whether the bytes exceed the cache, and come from memory."""
+    queries: int = 0
+    """Of attention."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds of a launch, of an operation by the kind of its block, and of a byte from the cache and from memory.
+
+    The seconds of a block are linear in them, up to which of arithmetic and bytes takes longer; `edgec device fit`
+    solves for the costs that they are made of.
+    """
+
+    launch: float
+    operation: Mapping[str, float]
+    near: float
+    far: float
+    results: float = 0.0
+    """Results that fill a GPU; with fewer, an operation takes longer. 0 on a CPU."""
+    queries: float = 1.0
+    """Queries that fill the lanes of attention."""
+
+    def __call__(self, a: Amounts) -> float:
+        return self.launch + max(self.limits(a))
+
+    def limits(self, a: Amounts) -> tuple[float, float]:
+        """Seconds of the arithmetic and of the bytes, of which the larger counts."""
+        filled = max(min(1.0, a.results / self.results), 1e-3) if self.results else 1.0
+        if a.kind == "attention":
+            filled *= min(1.0, a.queries / self.queries) if a.queries else 1.0
+        return a.operations * self.operation[a.kind] / filled, a.bytes * (self.far if a.is_far else self.near)
+
+
+@dataclass(frozen=True)
 class CostModel:
     """Predicted seconds of a block on ``threads`` cores, or on a GPU whose device file states its multiply-adds.
 
@@ -37,72 +82,70 @@ class CostModel:
     device: Device | None = None
     threads: int = 1
 
-    @property
-    def _costs(self) -> Costs:
-        return self.device.costs if self.device is not None else usual_costs()
-
     def __call__(self, block: Block) -> float:
-        if self.device is not None and self.device.gpu.multiply_adds:
-            return self._on_gpu(block, self.device)
-        return self._costs.kernel.launch_s + max(self.limits(block))
+        return self.rates(self.amounts(block))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Is it priced as a GPU?"""
+        return self.device is not None and bool(self.device.gpu.multiply_adds)
 
     def waits_for_weights(self, block: Block) -> bool:
         """True where a CPU waits for the constants of a block: fewer uses of the same constants save nothing there."""
-        if self.device is not None and self.device.gpu.multiply_adds:
+        if self.on_gpu:
             return False
         arithmetic, transfers = self.limits(block)
         constants = sum(i.type.bytes for i in block.inputs if i.is_const)
         return transfers * constants > arithmetic * bytes_of(block)
 
     def limits(self, block: Block) -> tuple[float, float]:
-        """Seconds of the arithmetic and of the bytes of a block on a CPU, of which the larger counts."""
-        lanes = self.device.lanes(4) if self.device is not None else 4
-        cache = (self.device.l2_bytes if self.device is not None else 0) or 256 << 10
-        figure = self.device.figure if self.device is not None else lambda name: None
-        costs = self._costs.kernel
-        peak = (figure("fp32_gflops") or costs.clock_ghz * 4 * lanes) * 1e9 * self.threads
-        moved = bytes_of(block)
-        near = self._near
-        rate = (figure("read_gbps") or costs.clock_ghz * costs.memory_bytes) * 1e9 if moved > cache else near
-        speed = peak * self._share(block) / (1 if runs_on_lanes(block) else lanes)
-        return operations(block) / speed, moved / rate
+        """Seconds of the arithmetic and of the bytes of a block, of which the larger counts."""
+        return self.rates.limits(self.amounts(block))
 
     @property
     def _near(self) -> float:
         """Bytes per second from a near cache of a CPU."""
-        return self._costs.kernel.clock_ghz * self._costs.kernel.cache_bytes * 1e9 * self.threads
+        core = self.device.costs.kernel if self.device is not None else usual_costs().kernel
+        return core.clock_ghz * core.cache_bytes * 1e9 * self.threads
 
     def seconds_of_writing(self, moved: int) -> float:
         """Seconds of a CPU for bytes that are only written: those around a value, say."""
         return moved / self._near
 
-    @staticmethod
-    def _on_gpu(block: Block, device: Device) -> float:
-        """Seconds on a GPU, with one work-item per result: few results do not use the whole GPU."""
-        clock, costs = device.gpu.clock_mhz * 1e6, device.costs.gpu
-        lanes = device.gpu.multiprocessors * device.gpu.multiply_adds
-        peak = device.figure("fp32_gflops") or 2e-9 * lanes * clock
-        filled = min(1.0, block.output.type.elements / (lanes * costs.results_per_lane))
-        moved = bytes_of(block)
-        near, far = device.gpu.multiprocessors * costs.cache_bytes * clock, (device.gpu.memory_gbps or 30) * 1e9
-        launch = gpu_launch_s(device)
-        speed = peak * 1e9 * costs.peak_share * max(filled, 1e-3)
-        return launch + max(
-            operations(block, by_each=True) / speed, moved / (far if moved > device.gpu.l2_bytes else near)
-        )
+    def amounts(self, block: Block) -> Amounts:
+        """What a block asks of this device."""
+        moved, results, device = bytes_of(block), block.output.type.elements, self.device
+        if device is not None and self.on_gpu:
+            return Amounts(block.kind, operations(block, by_each=True), moved, results, moved > device.gpu.l2_bytes)
+        cache = (device.l2_bytes if device is not None else 0) or 256 << 10
+        idle = 1 if runs_on_lanes(block) else device.lanes(4) if device is not None else 4
+        queries = queries_of(split_formula(block.formula)) if block.kind == "attention" else 0
+        return Amounts(block.kind, operations(block) * idle, moved, results, moved > cache, queries)
+
+    @cached_property
+    def rates(self) -> Rates:
+        """The device's seconds a unit, from its facts, its measured figures and its costs."""
+        device, costs = self.device, self.device.costs if self.device is not None else usual_costs()
+        figure = device.figure if device is not None else lambda name: None
+        if device is not None and self.on_gpu:
+            clock, lanes = device.gpu.clock_mhz * 1e6, device.gpu.multiprocessors * device.gpu.multiply_adds
+            peak = (figure("fp32_gflops") or 2e-9 * lanes * clock) * 1e9
+            near = device.gpu.multiprocessors * costs.gpu.cache_bytes * clock
+            each = dict.fromkeys(asdict(costs.peak_share), 1 / (peak * costs.gpu.peak_share))
+            far = (device.gpu.memory_gbps or 30) * 1e9
+            return Rates(gpu_launch_s(device), each, 1 / near, 1 / far, lanes * costs.gpu.results_per_lane)
+        core, lanes = costs.kernel, device.lanes(4) if device is not None else 4
+        peak = (figure("fp32_gflops") or core.clock_ghz * 4 * lanes) * 1e9 * self.threads
+        far = (figure("read_gbps") or core.clock_ghz * core.memory_bytes) * 1e9
+        each = {kind: 1 / (peak * share) for kind, share in asdict(costs.peak_share).items()}
+        return Rates(core.launch_s, each, 1 / self._near, 1 / far, queries=core.attention_queries)
 
     def transfer(self, bytes: int) -> float:
         """Seconds to transfer a value between this GPU and the CPU."""
         figure = self.device.figure if self.device is not None else lambda name: None
-        costs = self._costs.gpu
+        costs = self.device.costs.gpu if self.device is not None else usual_costs().gpu
         handover = (figure("handover_us") or costs.handover_s * 1e6) * 1e-6
         return handover + bytes / ((figure("copy_gbps") or costs.copy_bytes_per_s * 1e-9) * 1e9)
-
-    def _share(self, block: Block) -> float:
-        share: float = getattr(self._costs.peak_share, block.kind)
-        if block.kind == "attention":
-            share *= min(1.0, queries_of(split_formula(block.formula)) / self._costs.kernel.attention_queries)
-        return share
 
 
 def gpu_launch_s(device: Device) -> float:

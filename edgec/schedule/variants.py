@@ -8,7 +8,7 @@ layouts and, where many weights are zero, their positions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -19,7 +19,7 @@ from edgec.fuse.block import Block
 from edgec.fuse.choice import fingerprint
 from edgec.ir.graph import Node
 from edgec.rewrite.rule import Numeric
-from edgec.schedule.contract.contract import Contract, contract, tiles_for
+from edgec.schedule.contract.contract import Contract, contract, tile_cycles, tiles_for
 from edgec.schedule.contract.sparse import Form, form_of, has_zeros, is_sparse
 from edgec.schedule.contract.winograd import Winograd, outputs_for, winograd
 from edgec.schedule.flat import Flat, Weights, flatten
@@ -57,6 +57,20 @@ class Product:
         else:
             others = proposed(flat, device, numeric)
         return list(dict.fromkeys([self.usual, *others]))
+
+    def tiles(self) -> Callable[[Device], Mapping[str, float]]:
+        """A function that gives predicted cycles of all tiles by their names, for a device with the same facts.
+
+        Cycles follow its costs; there are none where a product has no tiles that costs decide on.
+        """
+        flat = replace(flatten(self.block, self.views, Weights()), micro_kernels=self.micro_kernels)
+        if self.device.is_gpu:
+            record = choose(self.block, flat, self.device, Weights())
+            return lambda device: gpu.tile_cycles(record, device)
+        plain = contract(flat, self.device, Weights())
+        if plain is None:
+            return lambda device: {}
+        return lambda device: {f"{r}x{v}": cycles for (r, v), cycles in tile_cycles(plain, device).items()}
 
 
 @dataclass

@@ -54,6 +54,33 @@ class FarmAnswer(Answered):
     devices: Annotated[list[FarmDevice], "every device"]
 
 
+class FitError(TypedDict):
+    """How well costs foretell kernels that were left out of a fit."""
+
+    median: Annotated[float, "how far prices are off, as a fraction"]
+    ninth: Annotated[float, "what nine in ten are below"]
+    tiles: Annotated[Figure, "time lost to tiles that are not the quickest of those timed, as a fraction"]
+
+
+class DeviceFitAnswer(Answered):
+    """The answer of `edgec device fit`."""
+
+    device: Annotated[str, "the device that was fitted"]
+    file: Annotated[str, "the device file that was written"]
+    record: Annotated[str, "the file of the times, from which the same command goes on"]
+    link: Annotated[str, "where it was timed"]
+    on: Annotated[str, "the date"]
+    kernels: Annotated[int, "that were timed"]
+    held_out: Annotated[int, "of them, left out of the fit"]
+    left: Annotated[int, "networks that were not timed for lack of time"]
+    seconds: Annotated[float, "in total"]
+    before: Annotated[FitError, "by the costs that the device had"]
+    after: Annotated[FitError, "by the fitted ones"]
+    costs: Annotated[dict[str, dict[str, float]], "the tables of `[costs]` that were fitted"]
+    kept: Annotated[list[str], "costs without an effect on what was timed"]
+    counts: Annotated[bool, "whether times are counts of instructions"]
+
+
 class DoctorRow(TypedDict):
     """A tool."""
 

@@ -45,4 +45,5 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "device check": (check.CheckedOnDevice, check.ScoreAnswer),
     "device bench": (timing.BenchAnswer,),
     "device farm": (others.FarmAnswer,),
+    "device fit": (others.DeviceFitAnswer,),
 }

@@ -318,7 +318,14 @@ def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int,
 
 def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
     """All possible (rows, vectors) of a contraction's register tile, by predicted time."""
-    m, found = most(c.m), _tile_costs(c, device)
-    if (alone := tiles_of_one_vector(m, device, prod(map(most, c.window)), c.micro)) is not None:
+    if (alone := tiles_of_one_vector(most(c.m), device, prod(map(most, c.window)), c.micro)) is not None:
         return [alone]
-    return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors * c.micro.columns) for *_, rows, vectors in found))
+    return list(tile_cycles(c, device))
+
+
+def tile_cycles(c: Contract, device: Device) -> dict[tuple[int, int], float]:
+    """Predicted cycles of every (rows, vectors) that registers hold, the least first."""
+    m, found = most(c.m), dict[tuple[int, int], float]()
+    for cycles, *_, rows, vectors in _tile_costs(c, device):
+        found.setdefault((ceil(m / ceil(m / rows)), vectors * c.micro.columns), cycles)
+    return found

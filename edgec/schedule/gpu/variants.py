@@ -10,21 +10,29 @@ from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract, is_turned, pieces
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters, block_name, tiles_of
-from edgec.schedule.gpu.tiles import tiles_for
+from edgec.schedule.gpu.tiles import cycles, tiles_for
 
 #: Tiles and blocks that are worth measuring, by the model of the device.
 TILES = 6
 
 
+def tile_cycles(params: GpuKernel, device: Device) -> dict[str, float]:
+    """Predicted cycles of every tile of a thread block, the least first; of none where blocks lie in registers."""
+    if not isinstance(params, GpuContract):
+        return {}
+    element, constant = "s8" * params.is_integer, is_constant(params.l)
+    turns = not params.is_integer and is_turned(params.s, params.k, params.m)
+    inner, kind = params.m if turns else params.k, params.types[0] if params.is_integer else ""
+    piece = pieces(params.s, inner, params.columns, device, kind)
+    sizes = (params.batches, params.rows, params.columns, params.depth)
+    found = tiles_for(*sizes, device, element, constant, piece)
+    return {tile.name: cycles(tile, *sizes, device, piece) for tile in found}
+
+
 def proposed(params: GpuKernel, device: Device) -> list[str]:
     """The cheapest variants of the product of a record, by the model of the device."""
     if isinstance(params, GpuContract):
-        element, constant = "s8" * params.is_integer, is_constant(params.l)
-        turns = not params.is_integer and is_turned(params.s, params.k, params.m)
-        inner, kind = params.m if turns else params.k, params.types[0] if params.is_integer else ""
-        piece = pieces(params.s, inner, params.columns, device, kind)
-        found = tiles_for(params.batches, params.rows, params.columns, params.depth, device, element, constant, piece)
-        return [tile.name for tile in found[:TILES]]
+        return list(tile_cycles(params, device))[:TILES]
     if isinstance(params, GpuBlocked):
         rows, fp16_sums, whole = params.batches * params.rows, False, False
         if isinstance(params, GpuRegisters):

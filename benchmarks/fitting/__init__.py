@@ -1,0 +1,1 @@
+"""Devices whose costs are fitted to their own kernels, and what that gains."""
