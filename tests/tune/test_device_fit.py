@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import RANDOM
 
 from edgec.build import Built
 from edgec.cli.main import main
@@ -27,7 +28,6 @@ from edgec.tune.fit.formulas import KINDS, with_constants
 from edgec.tune.fit.kernels import batches, cases_for, limits
 from edgec.tune.fit.least_squares import scanned, solve
 from edgec.tune.fit.record import Record
-from tests.chance import RANDOM
 
 #: Constants of the machine that the tests find again.
 TRUE = {
@@ -221,10 +221,11 @@ def test_kernels_fit_the_device(name: str) -> None:
 
 def test_least_squares() -> None:
     """Constants of a formula with a maximum, with outliers; one that nothing depends on stays."""
-    a, b = RANDOM.uniform(1, 100, 80), RANDOM.uniform(1, 100, 80)
-    true = np.array([2.0, 0.3, 7.0])
-    measured = np.log(true[0] + np.maximum(true[1] * a, 0.5 * b)) + RANDOM.normal(0, 0.01, 80)
-    measured[::16] += 2.0
+    a, b = RANDOM.uniform(1, 100, 400), RANDOM.uniform(1, 100, 400)
+    true = np.array([5.0, 0.3, 7.0])
+    measured = np.log(true[0] + np.maximum(true[1] * a, 0.5 * b)) + RANDOM.normal(0, 0.01, 400)
+    measured[::32] += 2.0
+    measured[1::32] -= 2.0
 
     def residuals(c: np.ndarray) -> np.ndarray:
         return np.asarray(np.log(c[0] + np.maximum(c[1] * a, 0.5 * b)) - measured)
