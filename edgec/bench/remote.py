@@ -71,14 +71,14 @@ class Remote:
         self.kernels: tuple[int, ...] = ()
         self.stack_bytes: int | None = None  # the most that was in use, where the board tells
         self._built, self._progress = built, progress
-        self._threads = built.options.threads
-        self._runner = f"{built.options.name}_runner"
+        self.threads = built.options.threads
+        self.runner = f"{built.options.name}_runner"
         self._profile = profile
         with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
             progress("compile", "the runner")
-            program = compile_runner(built, Path(scratch) / self._runner, profile)
+            program = compile_runner(built, Path(scratch) / self.runner, profile)
             progress("device", f"sending the runner to {link.name}")
-            link.send(program, self._runner)
+            link.send(program, self.runner)
             weights = (read_lock(built.folder).get("weights") or {}).get("file") or ""
             if weights == f"{built.options.name}.weights":  # opened by the runner, not linked into it
                 link.send(built.folder / weights, weights)
@@ -117,8 +117,8 @@ class Remote:
             inputs.write_bytes(content)
             try:
                 self.link.send(inputs, "inputs.bin")
-                arguments = ["inputs.bin", "outputs.bin", str(runs), str(self._threads)]
-                ended = self.link.start(self._runner, arguments, self.timeout)
+                arguments = ["inputs.bin", "outputs.bin", str(runs), str(self.threads)]
+                ended = self.link.start(self.runner, arguments, self.timeout)
                 self._judge(ended)
                 self.link.fetch("outputs.bin", outputs)
             except LinkError as error:
@@ -142,7 +142,7 @@ class Remote:
         if self.keep is None:
             return None
         lock = read_lock(self._built.folder)
-        facts = f"{lock['files_sha256']} {runs} {self._threads} {self.link.name}".encode()
+        facts = f"{lock['files_sha256']} {runs} {self.threads} {self.link.name}".encode()
         return self.keep / f"{sha256(facts + content).hexdigest()[:24]}.outputs"
 
     def _advice(self, error: LinkError) -> str | None:

@@ -139,12 +139,39 @@ def bench(
     settings: Settings,
     link: Way = "device",
     seconds: Seconds = 2.0,
+    minutes: Annotated[
+        Optional[float], typer.Option(help="Work for so long instead: latency, clock, heat and power by the minute.")
+    ] = None,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="With --minutes, first look for the quickest threads and cores.")
+    ] = False,
+    out: Annotated[
+        Optional[Path], typer.Option("--out", "-o", metavar="FILE", help="With --minutes, a page with charts (.html).")
+    ] = None,
     timeout: Patience = 600.0,
 ) -> Answer:
-    """Time MODEL on its device, as a whole and kernel by kernel, by the device's clock."""
+    """Time MODEL on its device, as a whole and kernel by kernel, or for minutes; by the device's clock."""
     from edgec import api
+    from edgec.artifact.folder import refuse_existing
+    from edgec.bench.sustained import bench_for_minutes
+    from edgec.errors import UsageError
     from edgec.report import bench as bench_report
+    from edgec.report import sustained as sustained_report
 
+    if minutes is None and (sweep or out is not None):
+        raise UsageError("--sweep and --out are of a network that works for minutes", hint="--minutes 5")
+    if out is not None:
+        refuse_existing(out)
+    if minutes is not None:
+        with shown() as progress:
+            worked = bench_for_minutes(
+                model, minutes, sweep=sweep, link=link, timeout=timeout, progress=progress, **settings
+            )
+        record = sustained_report.record(worked, model, str(settings["device"]))
+        if out is not None:
+            record["page"] = str(out)
+            sustained_report.write(record, out)
+        return Answer(record, sustained_report.draw)
     with shown() as progress:
         benched = api.bench(model, seconds=seconds, link=link, timeout=timeout, progress=progress, **settings)
     found = bench_report.record(benched, str(settings["device"]))

@@ -57,6 +57,10 @@ class Link(ABC):
     def start(self, program: str, arguments: Sequence[str], timeout: float) -> Ended:
         """Run a program of the folder, in it, for at most ``timeout`` seconds."""
 
+    def shell(self, line: str) -> str | None:
+        """What a line of the device's shell prints, whatever it ends with; None for a device without one."""
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Remove the folder; a device that is gone is no error."""

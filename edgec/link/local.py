@@ -36,6 +36,9 @@ class Local(Link):
     def start(self, program: str, arguments: Sequence[str], timeout: float) -> Ended:
         return call([*self.prefix, str(self._folder / program), *arguments], self.name, timeout, self._folder)
 
+    def shell(self, line: str) -> str | None:
+        return None if self.prefix else call(["sh", "-c", line], self.name).output
+
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 

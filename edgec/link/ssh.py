@@ -53,6 +53,9 @@ class Ssh(Link):
         words = " ".join(shlex.quote(word) for word in (f"./{program}", *arguments))
         return self._shell(f"cd {self._folder} && {words}", timeout, quiet=True)
 
+    def shell(self, line: str) -> str | None:
+        return self._shell(line, quiet=True).output
+
     def close(self) -> None:
         try:
             self._shell(f"rm -rf {self._folder}", 15)

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,12 @@ def advice_page(found: Record, chart: Record) -> str:
     """The HTML of advice, with a chart of its trials."""
     template = _environment().get_template("advise.html.jinja")
     return template.render(advice=found, chart=chart, style=Markup(_text("style.css")))
+
+
+def sustained_page(found: Record, charts: Sequence[Record]) -> str:
+    """The HTML of a network at work for minutes, with a chart of each figure."""
+    template = _environment().get_template("sustained.html.jinja")
+    return template.render(found=found, charts=charts, style=Markup(_text("style.css")))
 
 
 def numbers(document: Record) -> str:

@@ -43,7 +43,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "device probe": (others.DeviceAnswer,),
     "device run": (others.DeviceRunAnswer,),
     "device check": (check.CheckedOnDevice, check.ScoreAnswer),
-    "device bench": (timing.BenchAnswer,),
+    "device bench": (timing.BenchAnswer, timing.SustainedAnswer),
     "device farm": (others.FarmAnswer,),
     "device fit": (others.DeviceFitAnswer,),
 }

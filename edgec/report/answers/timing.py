@@ -50,6 +50,42 @@ class BenchAnswer(BenchRecord, Answered):
     """The answer of `edgec bench`."""
 
 
+class WorkMinute(TypedDict):
+    """A minute of a network at work; sensors are `null` where the system does not tell."""
+
+    runs: Annotated[int, "in this minute"]
+    median_ms: Annotated[float, "of a run"]
+    p99_ms: Annotated[float, "99th percentile of a run"]
+    mhz: Annotated[Figure, "clock of the fastest core"]
+    celsius: Annotated[Figure, "temperature of the hottest sensor"]
+    watts: Annotated[Figure, "power"]
+    joules: Annotated[Figure, "energy of an inference, with all that the device does meanwhile"]
+
+
+class ThreadPlacement(TypedDict):
+    """Threads on some cores."""
+
+    threads: Annotated[int, "of a run"]
+    cores: Annotated[list[int], "the cores they are kept on; empty for any"]
+    median_ms: Annotated[float, "of a run"]
+
+
+class SustainedAnswer(Answered):
+    """The answer of `edgec device bench --minutes`."""
+
+    model: Annotated[str, "the model"]
+    device: Annotated[str, "the device"]
+    link: Annotated[str, "where it worked"]
+    threads: Annotated[int, "of every run"]
+    cores: Annotated[list[int], "the cores they were kept on; empty for any"]
+    minutes: Annotated[list[WorkMinute], "every minute in order"]
+    placements: Annotated[list[ThreadPlacement], "with `--sweep`, those that were tried before"]
+    hidden: Annotated[list[str], "what the system does not tell"]
+    power_source: Annotated[str, "the sensor that power is from; empty without one"]
+    slowdown: Annotated[float, "median of the last minute over that of the first"]
+    page: Annotated[Union[str, None], "the page that was written"]
+
+
 class EngineSpeed(TypedDict):
     """Speeds of one engine with a language model."""
 
