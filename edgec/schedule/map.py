@@ -21,6 +21,8 @@ from edgec.schedule.tables import with_tables
 MAP_BLOCK = 4096
 #: Least iterations of a task of a scalar map, and least tasks, where its loops have as many.
 SHORT = 16
+#: Rows of a task, at most, where a row is less than so many vectors.
+ROWS, SHORT_ROW = 64, 4
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
         if is_vectorizable(body, lane) and (lane not in inside or len(inside) == 1):
             inside = tuple(v for v in inside if v is not lane)
             outer = tuple(v for v in loops if v is not lane and v not in inside)
+            if most(lane) < SHORT_ROW * device.vector_lanes and not any(e.op == "reduce" for e in X.walk(body)):
+                outer, inside = _few_rows(outer)
             return Map(outer, lane, device.vector_lanes, body, flat.store, flat.address, inside)
     last = independent(flat.body, loops)  # the innermost loops share what does not depend on them
     outer = tuple(v for v in loops if v not in last)
@@ -117,6 +121,15 @@ def _short_last(loops: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ..
     while at > 2 and elements * most(loops[at - 1]) < SHORT <= prod(map(most, loops[: at - 2])):
         at -= 1
         elements *= most(loops[at])
+    return tuple(loops[:at]), tuple(loops[at:])
+
+
+def _few_rows(loops: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The loops around short rows, with those last ones apart that a task goes through by itself."""
+    at, rows = len(loops), 1
+    while at > 1 and rows * most(loops[at - 1]) <= ROWS and prod(map(most, loops[: at - 1])) >= SHORT:
+        at -= 1
+        rows *= most(loops[at])
     return tuple(loops[:at]), tuple(loops[at:])
 
 
