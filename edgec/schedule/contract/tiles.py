@@ -20,7 +20,7 @@ def tile_shape(
     from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
     steps of several elements are broadcast there by the units that multiply, but for those of matrix instructions, of
     which a register has two rows. A panel beyond the first-level cache
-    streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of S lie
+    streams from the second at about half a line a cycle, for every tile anew; one beyond that, from memory. ``row_step`` is how many bytes of S lie
     between rows. For a micro-kernel of cores that run in order, ``in_order_step`` is the cost of a step.
     """
     if (alone := tiles_of_one_vector(m, device, sums, micro)) is not None:
@@ -49,11 +49,15 @@ def tile_costs(
     # What units that multiply do for a row of S besides: SVE's loads broadcast, but two rows are put together there.
     spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and micro.size > 1 and tall == 1)
     # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
-    tallest = 8 if row_step and row_step % 4096 == 0 else 30
+    ways = max(8, device.l1d_bytes // 4096 - 2)
+    tallest = ways if row_step and row_step % 4096 == 0 else 30
     found: list[tuple[float, int, int, int, int]] = []
     vectors_needed = ceil(n / lanes)
     for v in range(1, min(vectors_needed, 8) + 1):
-        stream = costs.l2_vector * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
+        panel = k * v * lanes * 4
+        stream = costs.l2_vector * v if panel > device.l1d_bytes // 2 else 0.0
+        if device.l2_bytes and panel > device.l2_bytes:
+            stream = v * lanes * 4 / device.costs.kernel.memory_bytes
         for r in range(1, min(m, tallest) + 1):
             if in_order and v == 1 and vectors_needed > 1:
                 continue
