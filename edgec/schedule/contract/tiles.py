@@ -20,8 +20,9 @@ def tile_shape(
     from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
     steps of several elements are broadcast there by the units that multiply, but for those of matrix instructions, of
     which a register has two rows. A panel beyond the first-level cache
-    streams from the second at about half a line a cycle, for every tile anew; one beyond that, from memory. ``row_step`` is how many bytes of S lie
-    between rows. For a micro-kernel of cores that run in order, ``in_order_step`` is the cost of a step.
+    streams from the second at about half a line a cycle, for every tile anew; one beyond that, from memory.
+    ``row_step`` is how many bytes of S lie between rows. For a micro-kernel of cores that run in order,
+    ``in_order_step`` is the cost of a step.
     """
     if (alone := tiles_of_one_vector(m, device, sums, micro)) is not None:
         return alone
