@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
 from benchmarks.spoiled import SCALES, WORTH_MS
+from benchmarks.training.machine import processor
 from benchmarks.training.rows import Row
 
 OPTIMIZER = "sgd:lr={rate},momentum=0.9"
@@ -91,15 +90,6 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
     lines += ["", *(f"* {r.name}, batch {r.batch}: not measured: {r.refused}" for r in refused)]
     lines += [f"* Not measured: {', '.join(missing)}."] if missing else []
     return "\n".join(lines).rstrip() + "\n"
-
-
-def processor() -> str:
-    """The name of this machine's processor."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []
-    name = next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor"
-    )
-    return f"{name}, {len(os.sched_getaffinity(0))} cores"
 
 
 def _mib(size: int) -> str:

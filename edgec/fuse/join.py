@@ -28,6 +28,8 @@ from edgec.rewrite.few_bits import is_kept
 CHOSEN = ("gather", "gather_elements", "gather_nd", "iota")
 #: Work is never repeated in more blocks than this.
 REPEATS = 4
+#: Most operators between an input and what follows from it alone, for a block that reads the input instead.
+STATE_DEPTH = 6
 #: The variants of a choice between memory and work.
 STORED, AGAIN = "stored", "computed where it is read"
 
@@ -261,9 +263,30 @@ def _chooses_after_sums(draft: Draft, node: Node, members: Collection[Node]) -> 
     """
     if node.op != "branch" or not any(side.is_const or _is_constant(side) for side in node.args[1:]):
         return False
+    return _is_read_after_sums(draft, node, members)
+
+
+def _is_read_after_sums(draft: Draft, node: Node, members: Collection[Node]) -> bool:
+    """Do only element-wise operators of its own shape, within a block, read ``node``?"""
     return all(
         u in members and classify.is_elementwise(u) and u.type.shape == node.type.shape for u in draft.users[node]
     )
+
+
+def _is_of_state(node: Node) -> bool:
+    """Is ``node`` computed element by element from one input of the network and constant numbers, as a moment that
+    decays is in a training step? A block that adds to it reads the input instead."""
+    leaves: set[Node] = set()
+
+    def holds(n: Node, left: int) -> bool:
+        if n.op == "input":
+            leaves.add(n)
+            return bool(n.type.shape == node.type.shape)
+        if n.is_const or _is_constant(n):
+            return bool(n.type.elements == 1) or _is_constant(n)
+        return left > 0 and classify.is_elementwise(n) and all(holds(a, left - 1) for a in n.args)
+
+    return bool(not node.is_const and holds(node, STATE_DEPTH) and len(leaves) == 1)
 
 
 def _is_constant(node: Node) -> bool:
@@ -276,6 +299,8 @@ def _repeats(draft: Draft, node: Node, reader: Node, contraction: bool) -> Refus
     members = draft.members.get(reader, [])
     if contraction:
         if narrow.follows_sums(node, members, draft.users, draft.inlined) or _chooses_after_sums(draft, node, members):
+            return None
+        if _is_of_state(node) and _is_read_after_sums(draft, node, members):
             return None
         return Refusal("recompute", "a sum reads each element several times and would repeat the work on it")
     if any(n.op == "pool" for n in members):

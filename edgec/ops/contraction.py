@@ -94,8 +94,18 @@ def _conv_back(n: Node, g: Node, k: int) -> Node:
         return found if scale is None else node("mul", found, scale)
     if scale is not None and _fewer(w.type.elements, g.type.elements):
         g, w = plain, node("mul", w, scale)
-    whole = transposed_conv(g, w, strides, dilations, groups, x.type.shape[2:])
-    return graphs.part(whole, (0,) * whole.type.rank, x.type.shape)
+    wanted = _ends(x)
+    whole = transposed_conv(g, w, strides, dilations, groups, wanted[2:])
+    found = graphs.part(whole, (0,) * whole.type.rank, wanted)
+    return graphs.pad(found, (0,) * x.type.rank, tuple(n - m for n, m in zip(x.type.shape, wanted)))
+
+
+def _ends(x: Node) -> graphs.Shape:
+    """The extents up to which a gradient for ``x`` is read: what is padded behind has none."""
+    shape: graphs.Shape = x.type.shape
+    if x.op != "pad" or not x.type.is_fixed or 0 in x.args[0].type.shape:
+        return shape
+    return tuple(n - a for n, a in zip(shape, x.attributes["after"]))
 
 
 def _weights_back(n: Node, g: Node) -> Node:
@@ -206,7 +216,7 @@ def transposed_conv(
         weights = graphs.reshape(stacked, (outputs * len(phases), inputs // groups, *taps))
     reach = [(t - 1) * d for t, d in zip(taps, dilations)]
     # Enough input behind the end that every phase reaches the last wanted position.
-    behind = [max(r, -(-m // s) + r - (n + r)) for r, m, s, n in zip(reach, least, strides, x.type.shape[2:])]
+    behind = [max(0, -(-m // s) - n) for m, s, n in zip(least, strides, x.type.shape[2:])]
     padded = graphs.pad(x, (0, 0, *reach), (0, 0, *behind))
     y = node("conv", padded, weights, strides=(1,) * rank, dilations=tuple(dilations), groups=groups)
     return _interleaved(y, outputs, strides)

@@ -236,7 +236,8 @@ class Settings(TypedDict, total=False):
         ),
     ]  # fmt: skip
     augment: Annotated[
-        str | None, Option("Changes to samples of --retrain at random: mirror, mix.", COMPRESSION, metavar="WORDS")
+        str | None,
+        Option("Changes to samples of --retrain at random: mirror, mix, zoom.", COMPRESSION, metavar="WORDS"),
     ]
 
     loss: Annotated[

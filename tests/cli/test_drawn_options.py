@@ -61,7 +61,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "retrain": ("samples.npz", "none.npz"),
     "retrain_steps": ("1", "0"),
     "retrain_state": ("state.npz",),
-    "augment": ("mirror", "mix", "blur"),
+    "augment": ("mirror", "mix", "zoom", "blur"),
     "loss": ("cross_entropy", "mse", "mse:probabilities", "none.onnx", "grief"),
     "update": ("all", "bias", "last:1", "lora=2", "last:0", "nobody"),
     "optimizer": ("sgd", "adam:lr=0.01", "sgd:lr=-1", "sgd:lr", "luck"),

@@ -221,6 +221,28 @@ def test_samples_are_cut_and_mirrored(tmp_path: Path) -> None:
     np.testing.assert_allclose(mixed, plain * shares + np.roll(plain, 1, 0) * (1 - shares), rtol=1e-4)
 
 
+def test_samples_are_enlarged(tmp_path: Path) -> None:
+    """A part of a plane is a plane of a lesser slope, over places of the sample."""
+    rows, columns = np.mgrid[0:9, 0:11].astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=np.stack([rows, columns])[None].repeat(3, axis=0))
+    own = Samples(tmp_path / "x.npz", [placeholder("x", Type("f32", (2, 2, 8, 10)))], 2, ("zoom",))
+    slopes = []
+    for k in range(30):
+        made = own.step(k, 0)["x"]
+        np.testing.assert_array_equal(made, own.step(k, 0)["x"])
+        for first, second in made:
+            assert (first == first[:, :1]).all() and (second == second[:1]).all()
+            inside = np.diff(first[1:-1, 0]), np.diff(second[0, 1:-1])
+            assert all(np.ptp(steps) < 1e-5 for steps in inside)
+            assert first.min() >= 0 and first.max() <= 8 and second.max() <= 10
+            slopes.append((inside[0][0] * 8 / 9, inside[1][0] * 10 / 11))
+    found = np.array(slopes)
+    assert 0.4 <= found.min() < 0.5 and 0.9 < found.max() <= 1.0 + 1e-5
+    assert abs(np.corrcoef(found.T)[0, 1]) < 0.5
+    with pytest.raises(UsageError, match="of two dimensions or more"):
+        Samples(tmp_path / "x.npz", [placeholder("x", Type("i64", (2, 2, 8, 10)))], 2, ("zoom",))
+
+
 def test_every_sample_comes_once_before_one_comes_again(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.arange(12, dtype=np.int64).reshape(12, 1))
     own = Samples(tmp_path / "x.npz", [placeholder("x", Type("i64", (3, 1)))], 3)

@@ -27,6 +27,27 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("before, after", [((0, 0), (1, 2)), ((2, 1), (3, 0)), ((1, 1), (1, 1))], ids=str)
+def test_behind_padding(case: tuple, before: tuple[int, ...], after: tuple[int, ...]) -> None:  # type: ignore[type-arg]
+    """The gradient of what is padded is that of a convolution of all of it, cut; no more of it is computed than is
+    read."""
+    channels, outputs, groups, kernel, strides, dilations = case
+    x = value("x", 1, channels, 9, 10, dtype="f64")
+    w = value("w", outputs, channels // groups, *kernel, dtype="f64")
+    padded = ops.node("pad", x, before=(0, 0, *before), after=(0, 0, *after), value=0.0)
+    plain = value("plain", *padded.type.shape, dtype="f64")
+    attributes = {"strides": strides, "dilations": dilations, "groups": groups}
+    y, whole = (ops.node("conv", a, w, **attributes) for a in (padded, plain))
+    seed = value("seed", *y.type.shape, dtype="f64")
+    (got,), (want,) = gradients(y, [x], seed=seed), gradients(whole, [plain], seed=seed)
+    assert got is not None and want is not None
+    given = {n.attributes["name"]: RANDOM.standard_normal(n.type.shape) for n in (x, w, seed, plain)}
+    found = evaluate.run(Graph((x, w, seed, plain), (("got", got), ("want", want))), given)
+    top, left = before
+    np.testing.assert_allclose(found["got"], found["want"][:, :, top : top + 9, left : left + 10], atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_both_gradients(case: tuple) -> None:  # type: ignore[type-arg]
     channels, outputs, groups, kernel, strides, dilations = case
     x = value("x", 2, channels, 9, 10, dtype="f64")

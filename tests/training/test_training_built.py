@@ -14,7 +14,8 @@ import onnxruntime
 import pytest
 from chance import RANDOM
 from sanitized import ADDRESS_ALONE
-from trained_models import Unopened, convolutions, linear, rooted
+from small_models import model, node, tensor_input, weights
+from trained_models import Unopened, convolutions, floats, linear, rooted
 
 import edgec
 from edgec import Trainer
@@ -172,7 +173,7 @@ static _Alignas(64) unsigned char arena[NET_STEP_ARENA_BYTES + 1], small[NET_ARE
 static _Alignas(64) unsigned char state[NET_STATE_BYTES], other[NET_STATE_BYTES];
 
 int main(void) {
-  static float delta[NET_TRAINED_BYTES / sizeof(float)];
+  static float delta[NET_TRAINED_BYTES / sizeof(float)], after[NET_TRAINED_BYTES / sizeof(float)];
   float image[4 * 2 * 8 * 8], answers[5], again[5], loss = -1, first = 0;
   int64_t target[4] = {0, 1, 2, 3};
   memset(arena, 0xff, NET_STEP_ARENA_BYTES);
@@ -190,9 +191,28 @@ int main(void) {
   if (net_predict(net_weights, other, small, 0, image, again)) return 3;
   for (int i = 0; i < 5; ++i)
     if (answers[i] - again[i] > 1e-5f || again[i] - answers[i] > 1e-5f) return 4;
-  target[2] = 5;
-  if (net_step(net_weights, state, arena, 0, image, target, 0.1f, &loss) != NET_BAD_TARGET) return 5;
+  memcpy(other, state, NET_STATE_BYTES);
+  const int64_t wrong[] = {5, -1, INT64_MIN, INT64_MAX, 1LL << 32};
+  for (int k = 0; k < 5; ++k) {
+    target[2] = wrong[k];
+    if (net_step(net_weights, state, arena, 0, image, target, 0.1f, &loss) != NET_BAD_TARGET) return 5;
+    if (memcmp(other, state, NET_STATE_BYTES)) return 9;
+  }
   target[2] = 2;
+  const float broken[] = {NAN, INFINITY, -INFINITY};
+  net_export_delta(state, delta);
+  for (int k = 0; k < 3; ++k)
+    for (int all = 0; all < 2; ++all) {
+      float spoiled[4 * 2 * 8 * 8];
+      memcpy(spoiled, image, sizeof image);
+      for (int i = 77; i < (all ? 4 * 2 * 8 * 8 : 78); ++i) spoiled[i] = broken[k];
+      const int status = net_step(net_weights, state, arena, 0, spoiled, target, 0.1f, &loss);
+      if (status != NET_LOSS_NOT_FINITE && status != NET_GRADIENT_NOT_FINITE) return 20 + status;
+      if (status == NET_LOSS_NOT_FINITE && memcmp(other, state, NET_STATE_BYTES)) return 10;
+      net_export_delta(state, after);
+      if (memcmp(delta, after, sizeof delta)) return 11;
+      memcpy(state, other, NET_STATE_BYTES);
+    }
   for (int i = 0; i < 4 * 2 * 8 * 8; ++i) image[i] = NAN;
   if (net_step(net_weights, state, arena, 0, image, target, 0.1f, &loss) != NET_LOSS_NOT_FINITE) return 6;
   if (net_step(net_weights, state + 4, arena, 0, image, target, 0.1f, &loss) != NET_STEP_MISALIGNED) return 7;
@@ -214,6 +234,21 @@ def test_in_c_under_a_sanitizer(folder: Path, tmp_path: Path) -> None:
     done = subprocess.run([tmp_path / "program"], capture_output=True, text=True)
     assert done.returncode == 0, (done.returncode, done.stderr[:3000])
     assert float(done.stdout.split()[0]) > 0
+
+
+@pytest.mark.parametrize("optimizer", ["sgd:momentum=0.5", "sgd:momentum=0.5,weight_decay=0.01"])
+def test_moments_that_decay_take_no_arena(optimizer: str, tmp_path: Path) -> None:
+    """The kernel of a weight's gradient reads its moment and writes it: no gradient lies in memory beside it."""
+    wide = model([node("MatMul", ["x", "w"], ["y"])], [tensor_input("x", [3, 200])], ["y"],
+                 [weights("w", floats(200, 190))])  # fmt: skip
+    edgec.build(wide, tmp_path / "out", loss="mse", optimizer=optimizer)
+    facts = read_lock(tmp_path / "out")["training"]
+    assert facts["arena_bytes"] < 4 * 200 * 190
+    with edgec.load(tmp_path / "out") as trainer:
+        reference = InNumpy(trainer)
+        for k in range(3):
+            batch = batch_of(trainer, k)
+            assert abs(trainer.step(*batch) - reference.step(*batch)) < 1e-4
 
 
 def test_frozen_weights_stay_constants(network: onnx.ModelProto, tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ from edgec.compress.prune.scheme import Scheme, kept
 
 Array = np.ndarray
 METHODS = ("magnitude", "wanda", "obs")
-#: What is added to the diagonal of H, as a part of its mean.
-DAMPING = 0.01
+#: What is added to the diagonal of H, as a part of its mean: so much where rows are many, and in proportion to the
+#: columns for each row where they are fewer than so many times the columns.
+DAMPING, ENOUGH = 0.01, 10
 #: Rounds of `obs`, each of which drops an equal part of what is left.
 ROUNDS = 4
 #: Multiply-adds that these may take: panels times columns cubed, for each. Single outputs are many panels.
@@ -54,7 +55,8 @@ class Statistics:
         mean_x, mean_y = a.mean(axis=0), b.mean(axis=0)
         a, b = a - mean_x, b - mean_y
         hessian = a.T @ a / len(a)
-        damping = DAMPING * max(float(np.trace(hessian)) / len(hessian), 1e-12)
+        share = DAMPING * max(1.0, ENOUGH * len(hessian) / len(a))
+        damping = share * max(float(np.trace(hessian)) / len(hessian), 1e-12)
         hessian[np.diag_indices_from(hessian)] += damping
         return Statistics(hessian, a.T @ b / len(a) + damping * w.T, mean_x, mean_y)
 

@@ -17,6 +17,7 @@ from edgec.compress.calibrate import labels as labels_of
 from edgec.compress.layers import Arrays, Layer, layers_of
 from edgec.compress.max_loss import MaxLoss
 from edgec.compress.prune import levels
+from edgec.compress.prune.allot import Costs, allotted, costs
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import Chosen
 from edgec.compress.prune.layerwise import Plan, by_magnitude, pruned, replaced, spread
@@ -89,15 +90,30 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
         return _done(graph, asked, layers, plans, data, offers)
     if asked.sparsity is None:
         return _within(graph, asked, layers, data, worth)
-    plans = {layer: Plan(asked.scheme, asked.sparsity) for layer in layers}
-    offers = worth(replaced(graph, {layer: by_magnitude(layer, plan) for layer, plan in plans.items()}))
-    gaining = {layer: plan for layer, plan in plans.items() if layer.name in offers and offers[layer.name].taken}
+    priced = costs(graph, layers, asked.scheme, asked.method, data) if len(data) > 1 and not asked.scheme.of else None
+    gaining, offers = _gaining(graph, asked.scheme, asked.sparsity, layers, priced, worth)
     if not gaining:
         raise UsageError(
             f"'{asked.scheme}' at {asked.sparsity:g} gains nothing on this device in any of {len(layers)} layers",
             hint=levels.advice(asked.scheme),
         )
     return _done(graph, asked, layers, gaining, data, offers)
+
+
+def _gaining(
+    graph: Graph, scheme: Scheme, sparsity: float, layers: Sequence[Layer], priced: Costs | None, worth: Worth
+) -> tuple[dict[Layer, Plan], Mapping[str, Offered]]:
+    """Plans of the layers that gain by them, and what the scheduler offers: the same share for each layer without
+    ``priced``; otherwise what each can spare, where those that gain nothing by it leave theirs to the others."""
+    among = list(layers)
+    while True:
+        plans = {layer: Plan(scheme, sparsity) for layer in among}
+        plans = plans if priced is None else allotted(priced, scheme, sparsity, among)
+        offers = worth(replaced(graph, {layer: by_magnitude(layer, plan) for layer, plan in plans.items()}))
+        gaining = {layer: plan for layer, plan in plans.items() if layer.name in offers and offers[layer.name].taken}
+        if priced is None or len(gaining) == len(plans):
+            return gaining, offers
+        among = [layer for layer in among if layer in gaining or layer not in plans]
 
 
 def _within(graph: Graph, asked: Pruning, layers: Sequence[Layer], data: Sequence[Arrays], worth: Worth) -> Pruned:
