@@ -43,8 +43,7 @@ def test_layers_that_can_spare_zeros_get_them() -> None:
 
 
 def test_few_rows_change_weights_less() -> None:
-    """Where there are fewer rows than columns, what a repair learns from them is held back, so that new rows lose
-    less."""
+    """Damping of a repair by fewer rows than columns, so that new rows lose less."""
     random = np.random.default_rng(8)
     w, mix = random.standard_normal((32, 120)), random.standard_normal((120, 120)) / 120**0.5
     seen, fresh = (random.standard_normal((rows, 120)) @ mix + 0.5 for rows in (40, 2000))
