@@ -27,7 +27,7 @@ class Limits:
     nodes: int = 250_000
     kernels: int = 50_000
     c_bytes: int = 1 << 28
-    computed: int = 1 << 28
+    computed: int = 1 << 27
     seconds: float = 3600.0
 
     @staticmethod

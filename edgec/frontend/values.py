@@ -348,6 +348,7 @@ def check_table(*extents: int) -> None:
     size = max(prod(extents), *extents, 0)
     if size > FOLD_ELEMENTS:
         raise ModelError(f"it needs a table of {size} elements", hint="check the attributes of the node")
+    limits.computed(size)
 
 
 def numbers(count: int) -> np.ndarray:

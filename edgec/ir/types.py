@@ -13,7 +13,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 
 #: What has more elements is never computed at build time, as a whole or on the way, nor are its places listed.
-FOLD_ELEMENTS = 1 << 26
+FOLD_ELEMENTS = 1 << 25
 #: What is stored may grow this many times on the way, however large it is: weights of few bits become floats.
 _GROWTH = 4
 
