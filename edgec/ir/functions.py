@@ -163,3 +163,16 @@ FUNCTIONS: dict[str, Function] = {
         "select": Function(lambda c, a, b: np.where(c, a, b), derivatives=(None, "select(a, g, 0)", "select(a, 0, g)")),
     }.items()
 }
+
+_TWO = frozenset(
+    (
+        "add", "sub", "mul", "div", "floordiv", "floormod", "fmod", "pow", "max", "min", "eq", "ne", "lt", "le", "gt",
+        "ge", "and", "or", "xor", "bitand", "bitor", "bitxor", "shl", "shr",
+    )
+)  # fmt: skip
+_THREE = frozenset(("select", "mulshift"))
+
+
+def arity(name: str) -> int:
+    """Number of arguments of a scalar function."""
+    return 2 if name in _TWO else 3 if name in _THREE else 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from edgec.errors import ModelError, Unequal
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.functions import FUNCTIONS
+from edgec.ir.functions import FUNCTIONS, arity
 from edgec.ir.graph import Formula, Node
 from edgec.ir.registry import Tensor, adjoint, compute, node, op, register
 from edgec.ir.types import STORED, bits
@@ -33,6 +33,8 @@ def at(x: Tensor, index: tuple[Expr, ...]) -> Expr:
 
 def _lifted(name: str) -> Callable[..., Formula]:
     def definition(*operands: Tensor) -> Formula:
+        if len(operands) != arity(name):
+            raise ModelError(f"'{name}' takes {arity(name)} operands and has {len(operands)}")
         dtypes = {x.dtype for x in (operands[1:] if name == "select" else operands)}
         narrow = dtypes & STORED
         if narrow and name != "select":

@@ -22,7 +22,7 @@ import plain
 from gguf_files import gguf_file
 
 import edgec
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, ModelError
 from edgec.frontend.gguf import parse
 from edgec.frontend.hugging.document import parsed
 from edgec.frontend.hugging.safetensors import tensors_of
@@ -155,6 +155,16 @@ def test_config(folders: dict[str, Path], data: st.DataObject) -> None:
         config[key] = data.draw(values)
     (folders[name] / "config.json").write_text(json.dumps(config))
     tried(folders[name])
+
+
+def test_a_head_that_is_not_there(tmp_path: Path) -> None:
+    """config.json says that it is no copy of the table; it ended in a KeyError."""
+    name = next(n for n in sorted(plain.CONFIGS) if "lm_head.weight" not in plain.draw(n))
+    folder = plain.write_folder(tmp_path / "net", name, plain.draw(name))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+    with pytest.raises(ModelError, match=r"the weights have no 'lm_head\.weight'"):
+        edgec.load(folder, context=8)
 
 
 def _tokenizer() -> dict[str, Any]:

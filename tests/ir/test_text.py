@@ -125,6 +125,8 @@ HEAD = "graph net(x: f32[2,3]) -> (y)\n"
         ("%0: f32[2] = neg(x)\n", 1, "a graph begins with"),
         (HEAD + "%0: f32[3,2] = neg(x)\nreturn y=%0", 2, r"%0 is f32\[2,3\], not f32\[3,2\]"),
         (HEAD + "%0: f32[2,3] = negate(x)\nreturn y=%0", 2, "no core operator 'negate'"),
+        (HEAD + "%0: f32[2,3] = sub(x, x, x, x)\nreturn y=%0", 2, "'sub' takes 2 operands and has 4"),
+        (HEAD + "%0: f32[2,3] = exp(x, x)\nreturn y=%0", 2, "'exp' takes 1 operands and has 2"),
         (HEAD + "%0: f32[2,3] = neg(z)\nreturn y=%0", 2, "z is not defined"),
         (HEAD + "%0: f32[2,3] = neg(x)\n%0: f32[2,3] = abs(x)\nreturn y=%0", 3, "%0 is defined twice"),
         (HEAD + "%0: f32[2,3] = neg(x, depth=2)\nreturn y=%0", 2, "does not take"),

@@ -38,6 +38,9 @@ def import_folder(
     def weight(name: str) -> Value | None:
         if name == "output.weight":
             is_tied = model.config.flag("tie_word_embeddings", _HEAD not in model.tensors)
+            if not is_tied and _HEAD not in model.tensors:
+                hint = "the folder is not whole, or tie_word_embeddings of config.json is wrong"
+                raise ModelError(f"the weights have no '{_HEAD}'", hint=hint, where=model.where)
             return None if is_tied else stored(model.tensors[_HEAD].array())
         key = prefix + name_of(model.architecture, name)
         if key not in model.tensors:

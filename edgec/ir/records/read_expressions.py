@@ -9,7 +9,7 @@ from edgec.ir import expr as X
 from edgec.ir.dtypes import DTYPES
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.fresh import reserved
-from edgec.ir.functions import FUNCTIONS
+from edgec.ir.functions import FUNCTIONS, arity
 from edgec.ir.records.expressions import COMPARED, INFIX, KEYWORDS, REDUCTIONS, SHORT
 from edgec.ir.records.tokens import Tokens, shortened
 
@@ -18,8 +18,6 @@ _NESTING = 100
 _COMBINES = {name: combine for combine, name in REDUCTIONS.items()}
 _OPERATORS = {mark: (name, level) for name, (mark, level) in INFIX.items()}
 #: Functions of two and of three operands; all others have one.
-_TWO = frozenset({*INFIX, "fmod", "pow", "max", "min", "xor", "bitand", "bitor", "bitxor", "shl", "shr"})
-_THREE = frozenset({"select", "mulshift"})
 _BITS = "bits_as_"
 #: Fresh variables are numbered from here at most, so that their names keep their width.
 _MOST_FRESH = 10**7
@@ -153,7 +151,7 @@ class ExpressionReader:
     def call(self, tokens: Tokens, name: str, args: tuple[Expr, ...]) -> Expr:
         if name not in FUNCTIONS:
             raise tokens.error(f"no function '{shortened(name)}'")
-        wanted = 2 if name in _TWO else 3 if name in _THREE else 1
+        wanted = arity(name)
         if len(args) != wanted:
             raise tokens.error(f"{name} takes {wanted} operands and has {len(args)}")
         alike = args[1:] if name == "select" else args
