@@ -18,6 +18,7 @@ from edgec.cli import kernel as kernel_verb
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
 from edgec.cli import rules as rule_verbs
+from edgec.cli import samples as samples_verb
 from edgec.cli import schema as schema_verb
 from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
@@ -245,6 +246,7 @@ bench_verb.register(app)
 certify_verb.register(app)
 advise_verb.register(app)
 kernel_verb.register(app)
+samples_verb.register(app)
 
 
 @command(app)

@@ -190,6 +190,18 @@ class WheelAnswer(Answered):
     needs: Annotated[str, "instruction sets that the code needs; empty: those of every processor of the tag"]
 
 
+class SamplesAnswer(Answered):
+    """The answer of `edgec samples`."""
+
+    model: Annotated[str, "the model that they are for"]
+    folder: Annotated[str, "the folder of files"]
+    file: Annotated[str, "the file that was written"]
+    preparation: Annotated[str, "the way from a file to an input"]
+    arrays: Annotated[dict[str, ArrayType], "types by name: an input, and `labels` where there are classes"]
+    classes: Annotated[list[str], "names of the classes, in order of their labels"]
+    next: Annotated[list[str], "commands that take the file"]
+
+
 class SchemaAnswer(Answered):
     """The answer of `edgec schema`."""
 

@@ -27,6 +27,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "serve-lm": (others.ServeLmAnswer,),
     "adapter": (others.AdapterAnswer,),
     "trust": (others.TrustAnswer,),
+    "samples": (others.SamplesAnswer,),
     "wheel": (others.WheelAnswer,),
     "demo": (build.DemoAnswer,),
     "doctor": (others.DoctorAnswer,),

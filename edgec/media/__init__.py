@@ -1,0 +1,1 @@
+"""Samples for a network out of folders of pictures and sounds."""
