@@ -220,6 +220,53 @@ def attention_gradients(outer: tuple[int, ...], m: int, n: int, k: int, d: int, 
     return ops.node("attention_gradients", query, key, v, value("g", *outer, m, d), value("p", *outer, m), *mask)
 
 
+def by_statistics(outer: tuple[int, ...], m: int, n: int, k: int, d: int, *mask: Node, scale: float = 1.0) -> Graph:
+    """The same with the statistics of rows, which are a result too; operands are made by other kernels."""
+    shapes = {"q": (*outer, m, k), "k": (*outer, n, k), "v": (*outer, n, d), "g": (*outer, m, d)}
+    query, key, v, g = (ops.node("mul", value(name, *shape), number(0.5)) for name, shape in shapes.items())
+    statistics = ops.node("attention_statistics", query, key, *mask, scale=scale)
+    operands = (query, key, v, g, value("p", *outer, m), statistics, *mask)
+    factors = {"of_query": 0.5, "of_key": 3.0} if mask else {}
+    return graph(statistics, ops.node("attention_gradients", *operands, scale=scale, **factors))
+
+
+def attending_by_statistics() -> Iterator[Named]:
+    """Queries and keys around tiles of 16 to 64, features around those of instructions and of registers, masks of every
+    shape."""
+    sizes = (
+        (1, 1, 1, 1), (63, 65, 5, 16), (64, 64, 16, 16), (65, 47, 33, 1), (130, 101, 20, 70), (5, 200, 64, 64),
+        (17, 33, 128, 96), (20, 40, 256, 256), (33, 18, 200, 130),
+    )  # fmt: skip
+    for m, n, k, d in sizes:
+        yield f"gradients of attention {m}x{n}x{k}x{d}", by_statistics((2,), m, n, k, d, scale=0.7 * k**-0.5)
+    yield "gradients of attention without heads", by_statistics((), 70, 50, 8, 8)
+    outer, m, n = (2, 3), 70, 100
+    apart = np.arange(n) - np.arange(m)[:, None]
+    hidden = {
+        "what came before": apart > 0,
+        "what came before within 20": (apart > 0) | (apart < -20),
+        "nothing by some": np.broadcast_to(np.arange(m)[:, None] % 3 == 1, (m, n)),
+        "some of what came before": (apart > 0) | (apart % 3 == 1),
+        "nothing before number 90": apart < 30,
+        "nothing at all": np.full((m, n), True),
+    }
+    masks: dict[str, Node] = {
+        name: constant(np.where(where, -np.inf, 0).astype(np.float32).reshape(1, 1, m, n))
+        for name, where in hidden.items()
+    }
+    before = np.where(apart > 0, -np.inf, 0.1 * apart).astype(np.float32)
+    late = np.where((np.arange(n) < 50) | (np.arange(n) > 98), -np.inf, 0).astype(np.float32)
+    masks |= {
+        "what came before, the nearer the more": constant(before.reshape(1, 1, m, n)),
+        "a few by all": constant(late.reshape(1, 1, 1, n)),
+        "those of a sample": value("mask", 2, 1, 1, n),
+        "those of a head": value("mask", 1, 3, m, n),
+        "each": value("mask", 2, 3, m, 1),
+    }
+    for name, mask in masks.items():
+        yield f"gradients of attention to {name}", by_statistics(outer, m, n, 9, 17, mask, scale=0.5)
+
+
 def attending() -> Iterator[Named]:
     """Queries and keys around blocks of 64 and 48, features around vectors, masks of every shape."""
     sizes = ((1, 1, 1, 1), (63, 49, 5, 16), (64, 48, 16, 7), (65, 47, 33, 1), (130, 101, 20, 70), (5, 200, 64, 64))

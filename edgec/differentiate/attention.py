@@ -18,6 +18,15 @@ LEAST_SCORES = 1024
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """The kernels that a device has for attention backwards in blocks: of heads of ``largest`` features at most, where
+    that is limited, and with the statistics of rows as an operand, by a kernel of their own."""
+
+    largest: int | None = None
+    has_statistics: bool = False
+
+
+@dataclass(frozen=True)
 class Attention:
     """softmax(query @ key + mask) @ value: the operands, ``scale`` a constant factor of scores before the mask."""
 
@@ -28,8 +37,8 @@ class Attention:
     scale: Value | None
 
 
-def attention_of(n: Node, reached: Collection[Node]) -> Attention | None:
-    """The parts of attention that ends in the product ``n``; None for any other node.
+def attention_of(n: Node, reached: Collection[Node], blocks: Blocks) -> Attention | None:
+    """The parts of attention that ends in the product ``n`` and that ``blocks`` take; None for any other node.
 
     Heads have the same number of queries, keys and values, of fixed shapes in floats of 32 bits, and no gradient passes
     the mask. Shares that are not a number may be replaced by 0, as exporters of PyTorch write it.
@@ -54,24 +63,46 @@ def attention_of(n: Node, reached: Collection[Node]) -> Attention | None:
     outer = scores.type.shape[:-2]
     if any(a.type.shape[:-2] != outer for a in (query, key, value)):
         return None
+    if blocks.largest is not None and max(query.type.shape[-1], value.type.shape[-1]) > blocks.largest:
+        return None
     return Attention(query, key, value, mask, scale)
 
 
-def attention_back(n: Node, g: Node, parts: Attention) -> list[tuple[Node, Node]]:
+def attention_back(n: Node, g: Node, parts: Attention, blocks: Blocks) -> list[tuple[Node, Node]]:
     """The operands of attention that ends in ``n``, each with its gradient, where ``g`` is that of the result."""
-    query = Value(parts.query) if parts.scale is None else Value(parts.query) * parts.scale
-    rank = n.type.rank
-    turned = [*range(rank - 2), rank - 1, rank - 2]
-    key = transpose(parts.key, turned)
-    pull = (Value(g) * Value(n)).sum([rank - 1], keep=False)
-    masks = [] if parts.mask is None else [parts.mask]
-    every = emit("attention_gradients", query, Value(key), Value(parts.value), Value(g), pull, *map(Value, masks)).node
+    turned = [*range(n.type.rank - 2), n.type.rank - 1, n.type.rank - 2]
+    pull = (Value(g) * Value(n)).sum([n.type.rank - 1], keep=False)
+    masks = [] if parts.mask is None else [Value(parts.mask)]
+    (query, of_query), (key, of_key) = (parts.query, 1.0), (parts.key, 1.0)
+    operands = [Value(query), Value(transpose(key, turned))]
+    if blocks.has_statistics:  # constant factors are the kernel's: gradients are by what lies before them
+        (query, of_query), (key, of_key) = map(_unscaled, (query, key))
+        scale = {} if parts.scale is None else {"scale": float(parts.scale.node.value.reshape(()))}
+        statistics = emit("attention_statistics", *operands, *masks, **scale)
+        operands += [Value(parts.value), Value(g), pull, statistics, *masks]
+        every = emit("attention_gradients", *operands, **scale, of_query=of_query, of_key=of_key).node
+    else:
+        if parts.scale is not None:
+            operands[0] = operands[0] * parts.scale
+        every = emit("attention_gradients", *operands, Value(parts.value), Value(g), pull, *masks).node
     found, start = [], 0
-    for shape in (query.shape, key.type.shape, parts.value.type.shape):
-        found.append(reshape(part(every, (start,), (prod(shape),)), shape))
-        start += prod(shape)
-    of_query = found[0] if parts.scale is None else (Value(found[0]) * parts.scale).node
-    return [(parts.query, of_query), (parts.key, transpose(found[1], turned)), (parts.value, found[2])]
+    for operand in (*operands[:2], Value(parts.value)):
+        size = prod(operand.shape)
+        found.append(reshape(part(every, (start,), (size,)), operand.shape))
+        start += size
+    if parts.scale is not None and not blocks.has_statistics:
+        found[0] = (Value(found[0]) * parts.scale).node
+    return [(query, found[0]), (key, transpose(found[1], turned)), (parts.value, found[2])]
+
+
+def _unscaled(n: Node) -> tuple[Node, float]:
+    """The node without a constant factor, and that factor."""
+    if n.op in ("mul", "div"):
+        for x, c in (n.args, *([n.args[::-1]] if n.op == "mul" else [])):
+            if x.type == n.type and _is_number(c) and _number(c).size == 1 and _number(c).all():
+                factor = float(_number(c).reshape(()))
+                return x, factor if n.op == "mul" else 1.0 / factor
+    return n, 1.0
 
 
 def _unguarded(n: Node) -> Node:

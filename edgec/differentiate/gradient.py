@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgec.differentiate.attention import attention_back, attention_of
+from edgec.differentiate.attention import Blocks, attention_back, attention_of
 from edgec.differentiate.composites import composite
 from edgec.differentiate.elementwise import elementwise
 from edgec.errors import ModelError
@@ -40,7 +40,7 @@ def gradients(
     seed: Node | None = None,
     origin: Origin = _UNNAMED,
     through: Collection[str] = (),
-    blocks: bool = False,
+    blocks: Blocks | None = None,
 ) -> tuple[Node | None, ...]:
     """d sum(result * seed) / d each of ``by``; None where nothing depends on it but by way of what ``cut_paths`` tells.
 
@@ -65,9 +65,9 @@ def gradients(
         if n not in reached or not received[n]:
             continue
         totals[n] = added(received.pop(n))
-        attention = attention_of(n, reached) if blocks else None
-        if attention is not None:
-            for operand, share in attention_back(n, totals[n], attention):
+        attention = attention_of(n, reached, blocks) if blocks is not None else None
+        if attention is not None and blocks is not None:
+            for operand, share in attention_back(n, totals[n], attention, blocks):
                 if operand in reached:
                     received[operand].append(share)
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from edgec.differentiate.attention import Blocks
 from edgec.differentiate.gradient import cut_paths, gradients
 from edgec.differentiate.joined import Joined, joined, vector
 from edgec.differentiate.losses import Loss
@@ -36,8 +37,8 @@ class Choices:
     """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, the
     number of steps whose gradients change weights together, the input that counts the steps, if there is one, whether
     the optimizer takes weights as one vector, whether the loss is scaled for gradients in halves, whether moments take
-    in gradients at once, by the names of other inputs the outputs that renew them, and whether attention goes backwards
-    in blocks."""
+    in gradients at once, by the names of other inputs the outputs that renew them, and the kernels that take attention
+    backwards in blocks, if there are any."""
 
     loss: Loss
     optimizer: Optimizer
@@ -49,7 +50,7 @@ class Choices:
     scales: bool = False
     at_once: bool = False
     running: Mapping[str, str] = field(default_factory=dict)
-    blocks: bool = False
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         hint = "; ".join(cuts) if cuts else "choose weights on the way to the output that the loss judges"
         raise UsageError(f"no trained weight changes the output '{printable(name)}'", hint=hint, where="--update")
     kept = [(w, Value(s)) for w, s in zip(choices.trained, found) if s is not None]
+    if scaling is not None:  # before they are joined: it is the last that each one's kernel does
+        kept = [(w, s * (1.0 / scaling.factor)) for w, s in kept]
     fine = is_finite(cost.loss) if cost.valid is None else is_finite(cost.loss) & cost.valid
     trained = [inputs[w] for w, _ in kept]
     where = joined(trained) if choices.joins else None
@@ -100,8 +103,6 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     else:
         states = [placeholder(names.fresh(WEIGHTS), Type("f32", (where.size,)))]
         slopes = [vector(where, dict(kept))]
-    if scaling is not None:
-        slopes = [slope * (1.0 / scaling.factor) for slope in slopes]
     at_once = choices.at_once and scaling is None
     made, broken = updated(states, slopes, o, Value(rate), fine, names, accumulate=choices.accumulate, at_once=at_once)
     if scaling is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from edgec.device.device import Device
 from edgec.emit.gpu.attention import AttentionView
+from edgec.emit.gpu.attention_gradients import AttentionGradientsView
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.few_queries import FewQueriesView
 from edgec.emit.gpu.loops import MapView, ReduceView
@@ -128,6 +129,7 @@ CUDA = Language(
         "vector": VectorView,
         "together": TogetherView,
         "procedure": GpuProcedureView,
+        "attention_gradients": AttentionGradientsView,
     },
     {
         "{name}.h": "project/cuda/net.h.jinja",

@@ -52,6 +52,10 @@ class Formula:
     body: Expr
 
 
+#: The number of the result among the operands of a procedure.
+RESULT = -1
+
+
 @dataclass(frozen=True, eq=False)
 class Procedure:
     """An operator without a good element formula: an algorithm with its own C template.
@@ -60,7 +64,8 @@ class Procedure:
     requires the operator's name; it reads ``sizes`` by name. The work is divided into ``tasks`` independent parts (1:
     one thread executes all), and each thread has ``scratch`` bytes of scratch memory. On a GPU, the threads of a thread
     block share ``room`` bytes for a task (None: ``scratch``). ``steps`` is the approximate number of scalar operations.
-    The result may overwrite operand ``overwrites`` where nothing else reads it later.
+    The result may overwrite operand ``overwrites`` where nothing else reads it later. A GPU whose precision is fp16 may
+    keep the ``narrow`` operands (and `RESULT`) in 16 bits; all others have the type that the operator gives them.
     """
 
     type: Type
@@ -71,6 +76,7 @@ class Procedure:
     room: Extent | None = None
     overwrites: int | None = None
     sizes: Mapping[str, Any] = field(default_factory=dict)
+    narrow: frozenset[int] = frozenset()
 
 
 #: The definition of an operator on operands of given types.

@@ -6,12 +6,15 @@ query follows from the two vectors alone, so that blocks of shares are made wher
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.ir.graph import Procedure
+from edgec.ir.expr import Extent
+from edgec.ir.graph import RESULT, Procedure
 from edgec.ir.registry import Tensor, procedure
 from edgec.ir.types import Type
 
@@ -21,32 +24,63 @@ QUERIES, KEYS = 64, 48
 
 
 @procedure
+def attention_statistics(query: Tensor, key: Tensor, *mask: Tensor, scale: float = 1.0) -> Procedure:
+    """The logarithm of the sum of exponentials of each row of scale * query @ key' + mask, as [.., M]; infinite for a
+    query that sees no key.
+
+    Operands are as in `attention_gradients`. Raises ModelError for operands that do not fit.
+    """
+    *outer, m, k = query.shape
+    n = key.shape[-2] if key.rank > 1 else 0
+    operands = (query, key, *mask)
+    if key.shape != (*outer, n, k) or not _are_masks(mask, (*outer, m, n)) or not _are_alike(operands, m, n, k):
+        raise ModelError(f"operands {[str(t.type) for t in operands]} of the statistics of attention")
+    return Procedure(
+        Type(query.dtype, (*outer, m)),
+        partial(_statistics, scale),
+        tasks=prod(outer),
+        steps=prod(outer) * m * n * (2 * k + 8),
+        sizes={"m": m, "n": n, "k": k, **_places(outer, mask)},
+        narrow=frozenset({0, 1}),
+    )
+
+
+@procedure
 def attention_gradients(
-    query: Tensor, key: Tensor, value: Tensor, seed: Tensor, pull: Tensor, *mask: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seed: Tensor,
+    pull: Tensor,
+    *more: Tensor,
+    scale: float = 1.0,
+    of_query: float = 1.0,
+    of_key: float = 1.0,
 ) -> Procedure:
-    """Gradients of softmax(query @ key' + mask) @ value: those of queries, keys and values, one after the other, as one
-    vector.
+    """Gradients of softmax(scale * query @ key' + mask) @ value: those of queries, keys and values, one after the
+    other, as one vector. Those of queries and keys are by what ``of_query`` and ``of_key`` times give these operands.
 
     ``query`` is [.., M, K], ``key`` [.., N, K], ``value`` [.., N, D], ``seed`` [.., M, D] the gradient of the result,
-    ``pull`` [.., M] the sum of its products with the result. The mask is added to scores: of their rank, each dimension
+    ``pull`` [.., M] the sum of its products with the result. Behind them come the result of `attention_statistics`,
+    [.., M], where it is known, and the mask, if there is one. It is added to scores: of their rank, each dimension
     whole or 1; a query that sees no key, all being -inf, has no share in any. No dimension of a head is 0.
 
     Raises ModelError for operands that do not fit. Algorithm 2 of Dao (2023), arXiv 2307.08691, queries outermost.
     """
     *outer, m, k = query.shape
     n, d = value.shape[-2:] if value.rank > 1 else (0, 0)
-    expected = [(*outer, n, k), (*outer, n, d), (*outer, m, d), (*outer, m)]
-    found = [t.shape for t in (key, value, seed, pull)]
-    fits = all(t.rank == query.rank and all(a in (1, b) for a, b in zip(t.shape, (*outer, m, n))) for t in mask)
-    operands = (query, key, value, seed, pull, *mask)
-    is_one_type = len(mask) <= 1 and len({t.dtype for t in operands}) == 1
-    if found != expected or not fits or not is_one_type or 0 in (m, n, k, d):
+    statistics = more[:1] if more and more[0].rank == pull.rank else ()
+    mask = more[len(statistics) :]
+    expected = [(*outer, n, k), (*outer, n, d), (*outer, m, d), *[(*outer, m)] * (1 + len(statistics))]
+    found = [t.shape for t in (key, value, seed, pull, *statistics)]
+    operands = (query, key, value, seed, pull, *more)
+    if found != expected or not _are_masks(mask, (*outer, m, n)) or not _are_alike(operands, m, n, k, d):
         raise ModelError(f"operands {[str(t.type) for t in operands]} of the gradients of attention")
     heads, queries = prod(outer), QUERIES if m > QUERIES // 2 else QUERIES // 2
     sizes = (heads * m * k, heads * n * k, heads * n * d)
     return Procedure(
         Type(query.dtype, (sum(sizes),)),
-        _computed,
+        partial(_computed, scale, of_query, of_key, bool(statistics)),
         tasks=heads,
         steps=heads * m * n * (4 * k + 3 * d + 16),
         scratch=4 * queries * (k + d + 2 * KEYS + 4),
@@ -58,11 +92,27 @@ def attention_gradients(
             "k": k,
             "d": d,
             "starts": (0, sizes[0], sizes[0] + sizes[1]),
-            # (extent, step in the mask) of what is before the queries, then the steps of queries and of keys.
-            "outer": tuple(zip(outer, _steps(mask[0].shape)[:-2])) if mask else (),
-            "mask_steps": _steps(mask[0].shape)[-2:] if mask else (),
+            "has_statistics": bool(statistics),
+            **_places(outer, mask),
         },
+        narrow=frozenset({0, 1, 2, 3, RESULT}),
     )
+
+
+def _are_masks(mask: Sequence[Tensor], scores: Sequence[Extent]) -> bool:
+    fits = all(t.rank == len(scores) and all(a in (1, b) for a, b in zip(t.shape, scores)) for t in mask)
+    return len(mask) <= 1 and fits
+
+
+def _are_alike(operands: Sequence[Tensor], *extents: int) -> bool:
+    """Are operands of one type, and no extent 0?"""
+    return len({t.dtype for t in operands}) == 1 and 0 not in extents
+
+
+def _places(outer: Sequence[int], mask: Sequence[Tensor]) -> dict[str, object]:
+    """(extent, step in the mask) of what is before the queries, then the steps of queries and of keys."""
+    steps = _steps(mask[0].shape) if mask else ()
+    return {"outer": tuple(zip(outer, steps[:-2])), "mask_steps": steps[-2:]}
 
 
 def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -70,17 +120,46 @@ def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(0 if s == 1 else prod(shape[d + 1 :]) for d, s in enumerate(shape))
 
 
-def _computed(
-    query: np.ndarray, key: np.ndarray, value: np.ndarray, seed: np.ndarray, pull: np.ndarray, *mask: np.ndarray
-) -> np.ndarray:
-    scores = query @ np.swapaxes(key, -1, -2)
+def _scores(scale: float, query: np.ndarray, key: np.ndarray, mask: Sequence[np.ndarray]) -> np.ndarray:
+    scores: np.ndarray = query @ np.swapaxes(key, -1, -2)
+    if scale != 1.0:
+        scores = scores * scores.dtype.type(scale)
     for added in mask:
         scores = scores + added
+    return scores
+
+
+def _statistics(scale: float, query: np.ndarray, key: np.ndarray, *mask: np.ndarray) -> np.ndarray:
+    scores = _scores(scale, query, key, mask)
     with np.errstate(all="ignore"):
         top = scores.max(-1, keepdims=True, initial=-np.inf)
-        powers = np.exp(scores - np.where(top == -np.inf, 0, top))
-        total = powers.sum(-1, keepdims=True)
-        shares = powers * np.where(total == 0, 0, 1 / total)
+        found = top + np.log(np.exp(scores - top).sum(-1, keepdims=True))
+    return np.where(top == -np.inf, np.inf, found)[..., 0].astype(query.dtype)
+
+
+def _computed(
+    scale: float,
+    of_query: float,
+    of_key: float,
+    has_statistics: bool,
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    seed: np.ndarray,
+    pull: np.ndarray,
+    *more: np.ndarray,
+) -> np.ndarray:
+    scores = _scores(scale, query, key, more[has_statistics:])
+    with np.errstate(all="ignore"):
+        if has_statistics:
+            shares = np.exp(scores - more[0][..., None])
+        else:
+            top = scores.max(-1, keepdims=True, initial=-np.inf)
+            powers = np.exp(scores - np.where(top == -np.inf, 0, top))
+            total = powers.sum(-1, keepdims=True)
+            shares = powers * np.where(total == 0, 0, 1 / total)
     slopes = shares * (seed @ np.swapaxes(value, -1, -2) - pull[..., None])
-    parts = (slopes @ key, np.swapaxes(slopes, -1, -2) @ query, np.swapaxes(shares, -1, -2) @ seed)
+    by_query = slopes @ key * (scale * of_query)
+    by_key = np.swapaxes(slopes, -1, -2) @ query * (scale * of_key)
+    parts = (by_query, by_key, np.swapaxes(shares, -1, -2) @ seed)
     return np.concatenate([p.reshape(-1) for p in parts]).astype(query.dtype)

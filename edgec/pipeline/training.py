@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from edgec.differentiate.attention import Blocks
 from edgec.differentiate.losses import is_own, taken_in
 from edgec.differentiate.optimizers import Optimizer
 from edgec.differentiate.own_loss import loss_for
@@ -24,12 +25,14 @@ from edgec.frontend.source import Parsed, digest
 from edgec.frontend.states import states
 from edgec.fuse.masks import with_packed_masks
 from edgec.fuse.one_pass import in_one_pass
+from edgec.fuse.procedure_operands import read_where_stored
 from edgec.fuse.recompute import ALL, Recomputing, recomputed
 from edgec.ir.graph import MODEL_SHA256, Graph, Node
 from edgec.options.training import Training as Asked
 from edgec.pipeline.context import Context
 from edgec.pipeline.run import STAGES, Run, run
 from edgec.pipeline.run import Step as Done
+from edgec.schedule.gpu.attention_gradients import largest_head
 from edgec.schedule.program import Program, Training
 from edgec.schedule.sharing import sharing
 from edgec.text import printable
@@ -108,7 +111,7 @@ def _hold_ram(step: Program, parsed: Model, asked: Asked, context: Context) -> N
 def _scheduled(step: Step, context: Context) -> Program:
     """The program of a step: with what is cheap computed again where that takes less memory, and the rest as well where
     there is less RAM than that takes; the least of all, where none fits. On a GPU, whose kernels cost a launch each,
-    nothing is computed again."""
+    only the statistics of rows are."""
     graph: Graph = run(step.graph, context, "simplify", "compress").result.graph
     loss = dict(graph.outputs)[step.graph.outputs[0][0]]
     found: list[tuple[int, Program]] = []
@@ -122,7 +125,7 @@ def _scheduled(step: Step, context: Context) -> Program:
 def _trials(graph: Graph, loss: Node, is_alone: bool) -> Iterator[tuple[Graph, bool]]:
     """The graph of a step, and others that keep less for the backward pass, each with whether it is always tried."""
     if is_alone:
-        yield graph, True
+        yield read_where_stored(in_one_pass(graph, [loss])), True
         return
     graph = in_one_pass(graph, [loss])
     yield graph, True
@@ -173,7 +176,7 @@ def _step(
         scales,
         not joins,
         running,
-        blocks=not joins,
+        blocks=_blocks(context),
     )
     step = training_step(graph, choices)
     kept = [w for w in weights if w.name in step.trained]
@@ -182,6 +185,15 @@ def _step(
     step = replace(step, graph=replace(step.graph, metadata={**step.graph.metadata, MODEL_SHA256: digest(parsed)}))
     weights = [*weights, *statistics]
     return step, without_dropout(with_inputs(parsed, weights)), weights
+
+
+def _blocks(context: Context) -> Blocks | None:
+    """The kernels that the device has for attention backwards in blocks."""
+    device = context.options.device
+    if not device.is_gpu:
+        return Blocks()
+    largest = largest_head(device)
+    return Blocks(largest, has_statistics=True) if largest else None
 
 
 def _scales(context: Context) -> bool:

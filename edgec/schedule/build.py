@@ -22,6 +22,7 @@ from edgec.schedule.contract.few_bits import FewBits
 from edgec.schedule.contract.lookup import decoded, in_panels, tied
 from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.flat import Weights, flatten
+from edgec.schedule.gpu.attention_gradients import OPERATORS, on_tensor_cores
 from edgec.schedule.gpu.levels import in_levels
 from edgec.schedule.gpu.weight_prefetch import prefetch_weights
 from edgec.schedule.halo_fill import halo_fill
@@ -214,7 +215,9 @@ def kernel_of(
     schedule: BlockSchedule
     offer = None
     if block.is_procedure:
-        schedule = procedure_call(block, views, weights, device.is_gpu)
+        call = procedure_call(block, views, weights, device.is_gpu)
+        is_attention = device.language == "cuda" and call.node.op in OPERATORS
+        schedule = on_tensor_cores(call, device) if is_attention else call
     else:
         decided = next((options.tiles[name] for name in reversed(names) if name in options.tiles), None)
         looked_up = block.kind in ("map", "row")

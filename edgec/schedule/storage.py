@@ -13,7 +13,7 @@ Sums of integers that were not scaled yet exceed 65504, the largest number of fp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from edgec.fuse.plan import copy_block
 from edgec.ir import expr as X
 from edgec.ir.dtypes import DTYPES, ends
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Formula, Node
+from edgec.ir.graph import RESULT, Formula, Node, Procedure
 from edgec.ir.loads import replace_loads
 from edgec.ir.vector import HALF
 from edgec.schedule.contract.int8_dot import BYTES
@@ -65,7 +65,7 @@ def kept_narrow(
     """
     if chosen is not None:
         return _read_by(plan, device, chosen)
-    called = {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
+    called = {plan.root_of(n)[0] for b in plan.blocks for n in _kept_wide(b, device)}
     if device.is_gpu:
         positions = {plan.root_of(n)[0] for n in _positions(plan)}
         sums = {plan.root_of(b.output)[0] for b in plan.blocks if _may_be_a_sum_of_integers(b.output)}
@@ -80,6 +80,14 @@ def kept_narrow(
         return frozenset()
     read = {plan.root_of(n)[0] for b in plan.blocks for n in _factors(b)}
     return frozenset(n for n in read - called if n.type.dtype == "f32" and n.type.elements >= LEAST)
+
+
+def _kept_wide(block: Block, device: Device) -> Iterator[Node]:
+    """What a procedure reads and writes in the types that its operator gives them."""
+    if isinstance(block.meaning, Procedure):
+        narrow = block.meaning.narrow if device.is_gpu else frozenset[int]()
+        operands = {RESULT: block.output, **dict(enumerate(block.output.args))}
+        yield from (n for k, n in operands.items() if k not in narrow)
 
 
 def _may_be_a_sum_of_integers(n: Node) -> bool:

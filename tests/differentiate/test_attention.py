@@ -10,6 +10,7 @@ from small_graphs import arrays, doubled, graph, number, softmax, transpose, val
 
 from edgec import ops, pipeline
 from edgec.differentiate import gradients
+from edgec.differentiate.attention import Blocks
 from edgec.errors import ModelError
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
@@ -51,10 +52,16 @@ SPELLINGS = {
     "mask of samples": lambda q, k, v: attention(q, k, v, value("mask", 2, 1, N)),
     "guarded": lambda q, k, v: attention(q, k, v, BEFORE, is_guarded=True),
     "with itself": _with_itself,
+    "scaled before": lambda q, k, v: attention(
+        ops.node("mul", q, number(0.25)), ops.node("div", k, number(2.0)), v, BEFORE
+    ),
 }
 
 
-def _by_weights(made: Node, blocks: bool) -> Graph:
+INSIDE, BY_STATISTICS = Blocks(), Blocks(256, has_statistics=True)
+
+
+def _by_weights(made: Node, blocks: Blocks | None) -> Graph:
     """The gradients of squares of a result by all inputs that are floats."""
     seed = ops.node("mul", made, number(2.0))
     inputs = [n for n in graph(made).inputs if n.attributes["name"] in ("q", "k", "v")]
@@ -62,11 +69,14 @@ def _by_weights(made: Node, blocks: bool) -> Graph:
     return graph(*(g for g in found if g is not None))
 
 
+@pytest.mark.parametrize("blocks", [INSIDE, BY_STATISTICS], ids=["inside", "by statistics"])
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_the_gradients_of_its_parts(name: str) -> None:
+def test_the_gradients_of_its_parts(name: str, blocks: Blocks) -> None:
     made = SPELLINGS[name](*_operands(2))
-    apart, inside = (_by_weights(made, blocks) for blocks in (False, True))
-    assert [n.op for n in inside.operations()].count("attention_gradients") == 1
+    apart, inside = (_by_weights(made, b) for b in (None, blocks))
+    found = [n.op for n in inside.operations()]
+    assert found.count("attention_gradients") == 1
+    assert found.count("attention_statistics") == blocks.has_statistics
     given = {k: x.astype(np.float64) if x.dtype == np.float32 else x for k, x in arrays(apart, SEED).items()}
     for k in ("q", "k"):
         given[k] *= 0.5
@@ -76,8 +86,9 @@ def test_the_gradients_of_its_parts(name: str) -> None:
         assert np.abs(got[port] - array).max() <= 1e-10 * np.abs(array).max(), port
 
 
-def test_a_query_that_sees_no_key_has_no_gradient() -> None:
-    inside = _by_weights(attention(*_operands(2), BLIND, is_guarded=True), True)
+@pytest.mark.parametrize("blocks", [INSIDE, BY_STATISTICS], ids=["inside", "by statistics"])
+def test_a_query_that_sees_no_key_has_no_gradient(blocks: Blocks) -> None:
+    inside = _by_weights(attention(*_operands(2), BLIND, is_guarded=True), blocks)
     found = evaluate.run(inside, arrays(inside, SEED))
     assert all(np.isfinite(x).all() for x in found.values())
     assert not found["y0"][:, 3::5].any() and found["y0"][:, 4::5].any()
@@ -87,10 +98,12 @@ def test_what_is_no_attention_keeps_its_scores() -> None:
     q, k, v = _operands(2)
     trained = value("mask", 2, M, N)
     learned = attention(q, k, v, trained)
-    found = gradients(learned, [q, trained], blocks=True)
+    found = gradients(learned, [q, trained], blocks=INSIDE)
     assert not any(n.op == "attention_gradients" for n in graph(*(g for g in found if g is not None)).operations())
     few = attention(value("q", 4, 8), value("k", 4, 8), value("v", 4, 8))
-    (slope,) = gradients(few, [value("q", 4, 8)], blocks=True)
+    (slope,) = gradients(few, [value("q", 4, 8)], blocks=INSIDE)
+    assert slope is not None and not any(n.op == "attention_gradients" for n in graph(slope).operations())
+    (slope,) = gradients(attention(*_operands(2)), [q], blocks=Blocks(19, has_statistics=True))
     assert slope is not None and not any(n.op == "attention_gradients" for n in graph(slope).operations())
 
 
@@ -100,7 +113,7 @@ def test_a_step_keeps_no_scores() -> None:
     mixed = transpose(attention(*(heads(p, 3) for p in parts)), 0, 2, 1, 3)
     seed = value("g", *mixed.type.shape)
 
-    def arena(blocks: bool) -> int:
+    def arena(blocks: Blocks | None) -> int:
         (slope,) = gradients(mixed, [x], seed=seed, blocks=blocks)
         assert slope is not None
         context = pipeline.Context(resolve({}))
@@ -109,7 +122,7 @@ def test_a_step_keeps_no_scores() -> None:
         return program.arena_bytes
 
     scores = 4 * 3 * 512 * 512
-    assert arena(True) < scores / 4 < 2 * scores < arena(False)
+    assert arena(INSIDE) < scores / 4 < 2 * scores < arena(None)
 
 
 def test_operands_that_do_not_fit() -> None:
@@ -119,3 +132,5 @@ def test_operands_that_do_not_fit() -> None:
         ops.node("attention_gradients", q, k, v, g, value("p", 2, N))
     with pytest.raises(ModelError, match="of the gradients of attention"):
         ops.node("attention_gradients", q, k, v, g, p, value("mask", 2, M, N + 1))
+    with pytest.raises(ModelError, match="of the statistics of attention"):
+        ops.node("attention_statistics", q, v)

@@ -13,6 +13,7 @@ from chance import SEED
 from emulated import Emulated, emulate
 from kernel_cases import cases
 from opencl_networks import accepted, joined
+from procedure_cases import attending_by_statistics
 from small_graphs import arrays, doubled
 
 from edgec.device.load import load_device
@@ -23,10 +24,12 @@ from edgec.schedule.build import schedule
 
 #: Of the largest value: rounding of sums, and of factors to 10 bits of mantissa, which a softmax of products enlarges.
 TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 1e-2}
-#: Steps on a GPU take the gradients of attention apart: their kernel is one of processors.
+#: On a GPU the gradients of attention read the statistics of rows, which processors find in the same kernel.
 GROUPS = {name: group for name, group in cases().items() if name != "attending"}
 #: What hands on halves; what has templates of its own on tensor cores, and where there are none.
-NARROW = ("contractions", "convolutions", "epilogues", "attentions")
+BACKWARD = "attending_by_statistics"
+GROUPS[BACKWARD] = dict(attending_by_statistics())
+NARROW = ("contractions", "convolutions", "epilogues", "attentions", BACKWARD)
 PRODUCTS = ("contractions", "attentions")
 DEVICE = "cuda_sm90" if os.environ.get("EDGEC_TEST_GPU") else "jetson"
 #: Without tensor cores, and four products of bytes a step: the oldest that nvcc 13 compiles for.
@@ -34,7 +37,7 @@ OLDER = 75
 BYTES = ("byte_products", "byte_convolutions")
 WHAT = [
     *((g, "fp32", 0) for g in sorted(GROUPS)), *((g, "fp16", 0) for g in (*NARROW, "recurring")),
-    *((g, "tf32", 0) for g in PRODUCTS), *((g, "fp32", OLDER) for g in (*PRODUCTS, *BYTES)),
+    *((g, "tf32", 0) for g in (*PRODUCTS, BACKWARD)), *((g, "fp32", OLDER) for g in (*PRODUCTS, *BYTES)),
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from chance import RANDOM
-from trained_models import convolutions, linear, rooted
+from trained_models import attention, convolutions, linear, rooted
 
 import edgec
 from edgec import Trainer
@@ -134,3 +134,18 @@ def test_gradients_are_added_up(network: onnx.ModelProto, tmp_path: Path) -> Non
             one.step(image, target, learning_rate=0.01 / (k + 1))
         for name, value in one.weights.items():
             np.testing.assert_allclose(two.weights[name], value, rtol=0, atol=1e-4 * np.abs(value).max())
+
+
+@pytest.mark.parametrize(("precision", "bound"), [("fp32", 1e-5), ("fp16", 5e-3)])
+def test_attention_goes_backwards_without_scores_in_memory(precision: str, bound: float, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"loss": "cross_entropy", "batch": 3, "optimizer": "sgd:lr=0.1"}
+    built = edgec.build(attention(), tmp_path / "out", precision=precision, **given, **ON_GPU)
+    assert built.program.training is not None
+    kernels = built.program.training.step.kernels
+    assert [k.template for k in kernels].count("attention_gradients") == 2  # statistics of rows, and gradients
+    scores = 3 * 2 * 40 * 40
+    assert all(b.elements < scores for k in kernels for b in k.touches if b.space == "arena")
+    with edgec.load(tmp_path / "out") as opened:
+        found = check_training(opened, vs=None, steps=10)
+    assert found.ok
+    assert found.gradients < bound

@@ -152,12 +152,18 @@ def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
 def many(flat: Flat, weights: Weights, device: Device) -> GpuMap | None:
     """A map over windows so many that threads with vectors of neighbors fill the device; None where they do not.
 
-    A team of threads a window would have most of its threads idle, and its loads are apart (depthwise 7 x 7).
+    A team of threads a window would have most of its threads idle, and its loads are apart (depthwise 7 x 7). Where
+    what is added up lies together, long rows are for teams.
     """
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     if not sums or not is_fixed(*flat.loops, *(v for e in sums for v in X.reduction_variables(e))):
         return None
     found = map_(flat, weights, device)
+    places = [load.args[0] for e in sums for load in X.loads(e) if load.args]
+    along = [v for e in sums for v in X.reduction_variables(e) if most(v) >= TEAM_FROM]
+    is_beside = found.lane is not None and any(coefficient(p, found.lane) == 1 for p in places)
+    if not is_beside and any(coefficient(p, v) == 1 for p in places for v in along):
+        return None
     threads = prod(map(most, flat.loops)) // (found.width * prod(map(most, found.inside)))
     steps = max(prod(map(most, X.reduction_variables(e))) for e in sums)
     is_filled = threads >= ENOUGH * device.gpu.multiprocessors
