@@ -67,5 +67,5 @@ class Nvrtc:
         return kernel_reports(said)
 
     def _options(self, folder: Path, device: Device) -> Iterator[str]:
-        yield f"--gpu-architecture=sm_{device.gpu.compute_capability}"
+        yield f"--gpu-architecture=sm_{device.cuda_architecture}"
         yield from ("--std=c++17", "--ptxas-options=-v", "-w", f"-I{folder}", f"-I{self._include}")

@@ -3,7 +3,9 @@
 //# fetch: loads ``rows`` rows of ``columns`` elements: row ``row`` is number ``number``, columns begin at ``at`` of loop
 //# ``along``. Elements are zero where ``inside`` does not hold and from ``end`` on. The slot gives the bytes of one copy.
 //# With ``pieces`` the copies of a thread are issued in so many parts, this one being ``piece`` (all where it is negative).
-//% macro fetch(slot, t, element, rows, pitch, target, row, number, inside, along, columns, at, end, pieces=1)
+//# Where rows are ``swizzled``, they are of 128 bytes, with their 16-byte chunks in an order that depends on the row; what
+//# is longer lies there part after part, each with all of the rows.
+//% macro fetch(slot, t, element, rows, pitch, target, row, number, inside, along, columns, at, end, pieces=1, swizzled=false)
 //%   set chunk = 16 // t.bytes
 //%   set chunks = columns // chunk
 //%   set total = rows * chunks
@@ -23,7 +25,11 @@
 //%   endif
       const ec_int ${row} = ${number}, ${along} = ${at} + column;
       (void)${row};
+//%   if swizzled
+      ${element} *const to = ${target} + ${"column / 64 * %d + " % (rows * 64) if columns > 64}row * 64 + (column % 64 ^ row % 8 * 8);
+//%   else
       ${element} *const to = ${target} + row * ${pitch} + column;
+//%   endif
 //%   if slot.lanes == 0
 //%     set each = slot.copied // t.bytes
 //%     set part = along if each == chunk else along ~ " + j"

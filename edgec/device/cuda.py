@@ -127,7 +127,9 @@ def compile_cuda(
 
 
 def _arch(compiler: CudaCompiler, device: Device) -> list[str]:
-    return [f"-arch=sm_{device.gpu.compute_capability}"] if compiler.kind == "nvcc" else []
+    """The generation, its own instructions included: the short form compiles once more without them."""
+    name = device.cuda_architecture
+    return [f"-gencode=arch=compute_{name},code=sm_{name}"] if compiler.kind == "nvcc" else []
 
 
 def _compile(compiler: CudaCompiler, device: Device, more: Sequence[str], source: Path, target: Path) -> str:

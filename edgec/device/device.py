@@ -158,6 +158,16 @@ class Device:
         return self.language == "cuda" and self.gpu.compute_capability >= 90
 
     @property
+    def has_warp_groups(self) -> bool:
+        """Do groups of four warps multiply matrices in shared memory? Instructions of this one generation alone."""
+        return self.language == "cuda" and self.gpu.compute_capability == 90
+
+    @property
+    def cuda_architecture(self) -> str:
+        """The name of the generation that nvcc compiles for, with its own instructions where kernels use them."""
+        return f"{self.gpu.compute_capability}{'a' * self.has_warp_groups}"
+
+    @property
     def largest_shared_bytes(self) -> int:
         """The most shared memory that one thread block can have."""
         return max(self.gpu.shared_bytes, self.gpu.group_shared_bytes)

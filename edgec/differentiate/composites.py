@@ -1,4 +1,5 @@
-"""Softmax and its relatives, and ReLU6: composites whose derivative is simpler than what the rules of their parts give.
+"""Softmax and its relatives, ReLU6 and GELU: composites whose derivative is simpler than what the rules of their parts
+give.
 
 The first three shift their operand by its maximum and lose the shift again, so that nothing has to pass the maximum:
 
@@ -7,12 +8,14 @@ The first three shift their operand by its maximum and lose the shift again, so 
     log-sum-exp  y = log(s) + m        g -> g * e / s
 
 with z = x - m, e = exp(z) and s = sum(e), where m is the same for all that is summed. The last, min(max(x, 0), c),
-passes g where 0 < y < c, as in torch: what lies between the two bounds need not be kept.
+passes g where 0 < y < c, as in torch: what lies between the two bounds need not be kept. For GELU, c x (1 + erf(k x)),
+it is a factor of x alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import pi, sqrt
 
 from edgec.frontend.values import Value, emit
 from edgec.ir.graph import Node
@@ -35,7 +38,42 @@ def composite(n: Node, g: Node) -> tuple[Node, Node] | None:
             if z is not None and z.op == "sub" and z.args[1] is shift and _unshifted(z, axes) is not z:
                 s = log.args[0]
                 return z.args[0], (seed * (Value(_powers(s)) / Value(s))).node
-    return _capped(n, seed)
+    return _gelu(n, seed) or _capped(n, seed)
+
+
+def _gelu(n: Node, g: Value) -> tuple[Node, Node] | None:
+    """GELU by the error function. The factor of its gradient is spelled by erf(-k x), which is no value of the forward
+    pass: that one need not be kept."""
+    scale, factors = _factors(n)
+    for x, gate in (factors, factors[::-1]) if len(factors) == 2 else ():
+        if gate.op != "add" or gate.type != x.type:
+            continue
+        for erf, one in (gate.args, gate.args[::-1]):
+            if erf.op != "erf" or not one.is_const or one.type.elements != 1 or (one.value != 1).any():
+                continue
+            k, inner = _factors(erf.args[0])
+            if inner == [x]:
+                y = Value(x)
+                slope = y * (2.0 * scale * k / sqrt(pi)) * emit("exp", -(y * k) * (y * k))
+                return x, (g * ((1.0 - emit("erf", y * -k)) * scale + slope)).node
+    return None
+
+
+def _factors(n: Node) -> tuple[float, list[Node]]:
+    """A value as a product of a number and of other values."""
+    scale, found, waiting = 1.0, [], [n]
+    while waiting:
+        x = waiting.pop()
+        if x.is_const and x.type.elements == 1:
+            scale *= float(x.value.reshape(()))
+        elif x.op == "mul" and x.type == n.type:
+            waiting += x.args[::-1]
+        elif x.op == "div" and x.type == n.type and x.args[1].is_const and x.args[1].type.elements == 1:
+            scale /= float(x.args[1].value.reshape(()))
+            waiting.append(x.args[0])
+        else:
+            found.append(x)
+    return scale, found
 
 
 def _capped(n: Node, g: Value) -> tuple[Node, Node] | None:

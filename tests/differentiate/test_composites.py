@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from compiled import program_of
-from small_graphs import layernorm, softmax, total, value
+from small_graphs import layernorm, number, softmax, total, value
 
 from edgec import ops
 from edgec.differentiate import gradients
@@ -83,3 +84,31 @@ def test_one_row_kernel_backwards(make: Callable[..., Node]) -> None:
     below = {n for n in topological([gradient]) if n is not seed and seed in set(topological([n]))}
     kernels = [k for k in program_of(simple).kernels if below & set(k.block.nodes)]
     assert [type(k.schedule) for k in kernels] == [Row]
+
+
+def gelu(x: Node, spelling: str) -> Node:
+    """x (1 + erf(x / sqrt(2))) / 2 as exporters write it."""
+    inner = ops.node("div", x, number(2**0.5)) if spelling == "divided" else ops.node("mul", x, number(2**-0.5))
+    gate = ops.node("add", ops.node("erf", inner), number(1.0))
+    half = number(0.5)
+    if spelling == "half first":
+        return ops.node("mul", ops.node("mul", x, half), gate)
+    return ops.node("mul", half, ops.node("mul", gate, x))
+
+
+@pytest.mark.parametrize("spelling", ["divided", "half first", "half last"])
+def test_gelu_keeps_nothing_but_its_operand(spelling: str) -> None:
+    x = value("x", 3, 50)
+    y = gelu(x, spelling)
+    (found,) = gradients(y, [x])
+    assert found is not None
+    point = np.random.default_rng(3).standard_normal((3, 50)).astype(np.float32)
+    got = evaluate.run(Graph((x,), (("g", found),)), {"x": point})["g"]
+    wide = point.astype(np.float64)
+    erf = np.vectorize(math.erf)(wide * 0.5**0.5)
+    want = 0.5 * (1 + erf) + wide * np.exp(-0.5 * wide**2) / (2 * np.pi) ** 0.5
+    assert np.abs(got - want).max() < 1e-6
+    mine, *_ = simplify(Graph((x,), (("y", y), ("g", found))))
+    forward = {n for n in topological([dict(mine.outputs)["y"]]) if n.op not in ("input", "const")}
+    backward = set(topological([dict(mine.outputs)["g"]]))
+    assert forward.isdisjoint(backward)

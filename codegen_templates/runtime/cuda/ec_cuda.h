@@ -314,6 +314,31 @@ EC_MULTIPLY(ec_multiply_u8_u8, "m16n8k32.row.col.s32.u8.u8.s32", int, EC_R)
 #undef EC_MULTIPLY
 #endif
 
+/* Products of groups of four warps (compute capability 9.0): factors in shared memory, in rows of 128 bytes that begin at
+ * multiples of 1024 and have their 16-byte chunks in an order that depends on the row. Between ec_group_begin and
+ * ec_group_commit products are started; ec_group_wait waits until all but the last so many commits are done. What threads
+ * have stored there, or copied, is seen after ec_group_sees_copies and a barrier. ec_matrix describes a factor: its place and,
+ * where rows of one step of the sum are longer than 128 bytes, how far the next part of them is. */
+#ifdef EC_ON_CPU
+EC_DEVICE unsigned char *ec_aligned(unsigned char *p) { return p; }
+EC_DEVICE void ec_group_sees_copies(void) {}
+EC_DEVICE void ec_group_begin(void) {}
+EC_DEVICE void ec_group_commit(void) {}
+template <int COMMITS> EC_DEVICE void ec_group_wait(void) {}
+#elif !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+EC_DEVICE unsigned char *ec_aligned(unsigned char *p) { return p + (-(unsigned)__cvta_generic_to_shared(p) & 1023u); }
+EC_DEVICE void ec_group_sees_copies(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+EC_DEVICE void ec_group_begin(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+EC_DEVICE void ec_group_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int COMMITS> EC_DEVICE void ec_group_wait(void) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COMMITS) : "memory");
+}
+EC_DEVICE unsigned long long ec_matrix(const void *p, unsigned next_part) {
+  const unsigned place = (unsigned)__cvta_generic_to_shared(p);
+  return (place & 0x3ffffu) >> 4 | (unsigned long long)(next_part >> 4) << 16 | 64ull << 32 | 1ull << 62;
+}
+#endif
+
 /* Tensor cores drop the last 13 bits of a float; adding half of the last bit that stays turns this into rounding. */
 template <int N> EC_DEVICE void ec_round_tf32(unsigned (&r)[N][4]) {
 #pragma unroll

@@ -179,7 +179,7 @@ static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, i
 static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
 
 static inline __attribute__((unused)) unsigned char *ec_shared(void) {
-  alignas(16) static thread_local unsigned char rooms[8][227 * 1024];
+  alignas(1024) static thread_local unsigned char rooms[8][227 * 1024];
   return rooms[ec_fibers::all().group.x - ec_fibers::all().first];
 }
 static inline __attribute__((unused)) void ec_cluster_sync(void) { ec_fibers::all().cluster_sync(); }
@@ -258,6 +258,26 @@ static inline __attribute__((unused)) void ec_multiply_tf32(float (&c)[4], const
     memcpy(&x, &w, 4);
     return x;
   });
+}
+
+/* The element of step ``k`` of a row of a factor of a group of warps, at ``p`` and what follows. */
+template <bool TURNED> static inline float ec_group_element(const uint16_t *p, unsigned row, unsigned k) {
+  const uintptr_t at = (uintptr_t)p + (TURNED ? row / 64 * 8192 + k * 128 + row % 64 * 2 : row * 128 + k * 2);
+  uint16_t bits;
+  memcpy(&bits, (const void *)(at ^ (at >> 7 & 7) << 4), 2);
+  return ec_from_f16(bits);
+}
+template <int WIDE, bool S_TURNED, bool L_TURNED>
+static inline __attribute__((unused)) void ec_group_multiply_on_cpu(float (&sums)[WIDE][4], const uint16_t *s, const uint16_t *l) {
+  const unsigned thread = ec_fibers::all().thread.x, lane = thread % 32, first = thread / 32 % 4 * 16 + lane / 4;
+  float rows[2][16];
+  for (unsigned k = 0; k < 32; ++k) rows[k / 16][k % 16] = ec_group_element<S_TURNED>(s, first + k / 16 * 8, k % 16);
+  for (unsigned i = 0; i < WIDE * 2; ++i)
+    for (unsigned k = 0; k < 16; ++k) {
+      const float x = ec_group_element<L_TURNED>(l, i / 2 * 8 + lane % 4 * 2 + i % 2, k);
+      sums[i / 2][i % 2] += rows[0][k] * x;
+      sums[i / 2][i % 2 + 2] += rows[1][k] * x;
+    }
 }
 
 #define EC_MULTIPLY_BYTES(NAME, S, L)                                                              \

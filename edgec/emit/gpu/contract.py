@@ -12,6 +12,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, most
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile
+from edgec.schedule.program import Buffer
 
 
 class ContractView(SlotView):
@@ -31,6 +32,11 @@ class ContractView(SlotView):
     def tensor(self) -> bool:
         """Is it computed on tensor cores?"""
         return isinstance(self.tile, TensorTile)
+
+    @property
+    def by_group(self) -> bool:
+        """Do groups of four warps multiply?"""
+        return isinstance(self.tile, TensorTile) and self.tile.by_group
 
     @property
     def threads(self) -> int:
@@ -180,8 +186,15 @@ class ContractView(SlotView):
         """Stores f(sum) at (m, n), where ``sum`` is one element or LANES neighbors along n."""
         p = self.params
         loops = {"batch": p.batch, "m": p.m, "n": p.n}
-        finisher = self.finisher_apart if self.tensor and self.aliases else self.finisher
+        is_apart = self.aliases or (self.by_group and self._reads_results)
+        finisher = self.finisher_apart if self.tensor and is_apart else self.finisher
         return finisher(loops, p.epilogue, p.accumulator, p.n[-1] if p.store_lanes else None)
+
+    @property
+    def _reads_results(self) -> bool:
+        """Does the epilogue read a number for each result? Loads wait for stores, which may be to the same place."""
+        read = [load for load in X.loads(self.params.epilogue) if isinstance(load.value, Buffer)]
+        return any(not X.free_variables(load).isdisjoint(self.params.m) for load in read)
 
 
 def _step(e: Expr, loops: Sequence[Expr]) -> int | None:

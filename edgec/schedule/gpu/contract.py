@@ -112,9 +112,8 @@ class GpuContract(GpuProduct):
         t = self.tile
         parts = f", the sum in {t.split} parts" * (t.split > 1)
         if isinstance(t, TensorTile):
-            return (
-                f"{self.sizes}, tile {t.m} x {t.n} on tensor cores ({t.element}), {t.warps} x {t.slices} warps{parts}"
-            )
+            warps = f"{t.warps // 4} groups of four warps" if t.by_group else f"{t.warps} x {t.slices} warps"
+            return f"{self.sizes}, tile {t.m} x {t.n} on tensor cores ({t.element}), {warps}{parts}"
         fours = f", four {' x '.join(self.types)} a step" if self.is_integer else ""
         return f"{self.sizes}, tile {t.m} x {t.n}, {t.thread_m} x {t.thread_n} a thread{fours}{parts}"
 

@@ -66,7 +66,7 @@ def _launched(kernels: Sequence[Kernel], readers: Sequence[Sequence[int]]) -> li
                 groups.setdefault(k if launch is None or _is_full(kernel) else launch, []).append(kernel)
         for group in groups.values():
             parts = list(_parts(group))
-            made += [joined([_without_cluster(k) for k in part]) if len(part) > 1 else part[0] for part in parts]
+            made += [joined([_beside(k, len(part)) for k in part]) if len(part) > 1 else part[0] for part in parts]
     return made
 
 
@@ -146,13 +146,19 @@ def _threads(kernel: Kernel) -> int:
     return int(schedule.nests[0].levels[0].times) if isinstance(schedule, GpuMap) else 0
 
 
-def _without_cluster(kernel: Kernel) -> Kernel:
-    """The kernel with parts of its sums in scratch memory: clusters are of whole launches."""
+def _beside(kernel: Kernel, count: int) -> Kernel:
+    """The kernel as one of ``count`` in a launch: its sums in fewer parts, as others fill the device beside it, and
+    those in scratch memory, as clusters are of whole launches."""
     schedule = kernel.schedule
-    if not isinstance(schedule, GpuContract) or not schedule.is_cluster:
+    changed: GpuContract | GpuReduce
+    if isinstance(schedule, GpuReduce) and schedule.split > 1:
+        changed = replace(schedule, split=-(-schedule.split // count))
+    elif isinstance(schedule, GpuContract) and schedule.tile.split > 1:
+        tile = replace(schedule.tile, split=-(-schedule.tile.split // count))
+        changed = replace(schedule, tile=tile, is_cluster=False)
+    else:
         return kernel
-    schedule = replace(schedule, is_cluster=False)
-    scratch = Buffer(f"scratch_{kernel.writes.key}_{id(kernel):x}", "arena", "u8", schedule.scratch_bytes)
-    return replace(
-        kernel, schedule=schedule, operands=(scratch, *kernel.operands), scratch_bytes=schedule.scratch_bytes
-    )
+    operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
+    size = changed.scratch_bytes
+    scratch = (Buffer(f"scratch_{kernel.writes.key}_{id(kernel):x}", "arena", "u8", size),) if size else ()
+    return replace(kernel, schedule=changed, operands=(*scratch, *operands), scratch_bytes=size)

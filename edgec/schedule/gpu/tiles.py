@@ -19,6 +19,8 @@ ROOM = 1.125
 TURNED_ROOM = 8
 #: Bytes of the gate of a stage.
 GATE = 8
+#: What groups of warps read begins at multiples of so many bytes.
+SWIZZLED = 1024
 #: (rows, columns, rows a thread, columns a thread) of the tiles on offer.
 SHAPES = (
     (16, 32, 2, 4), (16, 64, 4, 4), (32, 32, 4, 4), (32, 64, 4, 4), (64, 32, 4, 4), (64, 64, 4, 4), (64, 64, 8, 4),
@@ -77,7 +79,8 @@ class TensorTile:
     ``slices`` sets of warps each take their steps of k; shared memory holds operands of ``stages`` rounds, or receives
     them. ``element`` is the type of the factors: f16, tf32, f32 (each product as three of TF32), or s8 for int8 and
     uint8. Where a tile of L is copied as a ``whole``, L is stored tile by tile. Shared memory has k innermost, or the
-    rows or columns of a factor that is ``turned``, since they are so in memory.
+    rows or columns of a factor that is ``turned``, since they are so in memory. With ``by_group`` four warps multiply
+    64 rows by all columns at once, from shared memory.
     """
 
     m: int
@@ -92,12 +95,15 @@ class TensorTile:
     whole: bool = False
     s_turned: bool = False
     l_turned: bool = False
+    by_group: bool = False
 
     @property
     def name(self) -> str:
         """The name of the tile, unique among those on offer for a product."""
         warps = f"{self.warps_m}x{self.warps_n}x{self.slices}"
-        return f"{self.m}x{self.n}x{self.k} {warps}{' whole' * self.whole}{_parts(self.split)}"
+        return (
+            f"{self.m}x{self.n}x{self.k} {warps}{' whole' * self.whole}{' group' * self.by_group}{_parts(self.split)}"
+        )
 
     @property
     def bytes(self) -> int:
@@ -130,16 +136,22 @@ class TensorTile:
     @property
     def s_room(self) -> int:
         """Elements of S in shared memory that a round needs."""
+        if self.by_group:
+            return self.m * self.k
         return (self.k if self.s_turned else self.m) * self.s_pitch
 
     @property
     def l_room(self) -> int:
+        if self.by_group:
+            return self.n * self.k
         return (self.k if self.l_turned else self.n) * self.l_pitch
 
     @property
     def shared_bytes(self) -> int:
         rows = self.s_room + self.l_room
         operands = self.stages * (rows * self.bytes + (GATE if self.whole else 0))
+        if self.by_group:
+            return operands + SWIZZLED
         return max(operands, 4 * self.m * self.n * (self.slices - 1))
 
     def takes(self, columns: int, depth: int) -> bool:
@@ -154,9 +166,15 @@ TENSOR_SHAPES = (
     (32, 32, 1, 1, 4, 4), (32, 32, 1, 1, 4, 8), (32, 64, 1, 2, 2, 4), (64, 32, 2, 1, 2, 4), (64, 64, 2, 2, 1, 4),
     (64, 64, 2, 2, 2, 4), (64, 128, 2, 2, 1, 4), (128, 64, 2, 2, 1, 4), (128, 128, 2, 4, 1, 4), (128, 256, 2, 4, 1, 4),
 )  # fmt: skip
+#: Those of groups of warps, in halves: (rows, columns). A product has enough of them for most of the device, each with
+#: enough rounds, or gains nothing.
+GROUP_SHAPES = ((128, 256), (128, 128))
+GROUP_ROUNDS, GROUP_SHARE = 4, 0.7
 #: The most rounds whose operands are in shared memory or on their way there.
 STAGES = 5
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+#: How much faster groups of warps multiply than warps.
+BY_GROUP = 1.6
 #: Thread blocks of a cluster that every device with clusters supports.
 CLUSTER = 8
 AnyTile = Union[Tile, TensorTile]
@@ -203,7 +221,10 @@ def tiles_for(
     """
     found = [
         replace(offer, split=split)
-        for offer in offers(columns, depth, device, element, constant)
+        for offer in (
+            *offers(columns, depth, device, element, constant),
+            *_group_offers(batches, rows, columns, depth, device, element or multiplied(device)),
+        )
         for split in SPLITS
         if split == 1 or depth // split >= 2 * offer.k
     ]
@@ -240,6 +261,19 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
             yield tile
 
 
+def _group_offers(
+    batches: int, rows: int, columns: int, depth: int, device: Device, element: str
+) -> Iterator[TensorTile]:
+    if not device.has_warp_groups or element != "f16":
+        return
+    for m, n in GROUP_SHAPES:
+        tile = TensorTile(m, n, 64, m // 16, 1, 1, 4, 1, element, by_group=True)
+        count = batches * ceil(rows / m) * ceil(columns / n)
+        parts = depth // (GROUP_ROUNDS * tile.k)
+        if rows >= m and columns >= n and count * parts >= GROUP_SHARE * device.gpu.multiprocessors:
+            yield tile
+
+
 def _stages(tile: TensorTile, device: Device) -> int:
     """Rounds in shared memory, of which several thread blocks of a multiprocessor have a share."""
     size = tile.m * tile.n
@@ -252,7 +286,8 @@ def turned(tile: AnyTile, s: bool, l: bool, device: Device) -> AnyTile:
     if not isinstance(tile, TensorTile) or not (s or l):
         return tile
     found = replace(tile, s_turned=s, l_turned=l)
-    found = replace(found, stages=_stages(found, device))
+    if not tile.by_group:
+        found = replace(found, stages=_stages(found, device))
     return found if found.shared_bytes <= device.largest_shared_bytes else tile
 
 
@@ -290,8 +325,12 @@ def _on_tensors(
     resident = max(1, min(each, 1024 // tile.threads, device.largest_shared_bytes // tile.shared_bytes))
     rate = costs.fmas * min(1.0, resident * tile.threads / 32 / costs.full_warps)
     rate *= {"s8": 2.0, "tf32": 0.5}.get(tile.element, 1.0)
+    if tile.by_group:
+        rate *= BY_GROUP
     compute = tile.m * tile.n * tile.k * resident / rate
     own = tile.k * tile.bytes / 32 / tile.slices * (costs.step + tile.m * tile.n / tile.warps / costs.results)
+    if tile.by_group:
+        own = 0.0  # one instruction a step
     own += (tile.m + tile.n * (not tile.whole)) * tile.k * tile.bytes / 16 / tile.threads * costs.copy
     bandwidth = min(
         costs.l2_bytes, costs.l2_share * device.gpu.multiprocessors / min(groups, device.gpu.multiprocessors)

@@ -1,0 +1,107 @@
+"""Products by groups of four warps, in emulation: every order of both factors, sizes around tiles, sums in parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chance import SEED
+from emulated import Emulated, emulate
+from small_graphs import arrays, doubled, graph, number, transpose, value
+
+from edgec import ops
+from edgec.device.device import Device
+from edgec.device.load import load_device
+from edgec.fuse import plan
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph, Node
+from edgec.schedule.build import schedule
+from edgec.schedule.gpu import tiles as gpu_tiles
+from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.tiles import TensorTile
+from edgec.schedule.options import ScheduleOptions
+
+
+@pytest.fixture
+def groups_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other tiles are on offer, however small a product is."""
+    monkeypatch.setattr(gpu_tiles, "offers", lambda *_: iter(()))
+
+
+def _device(multiprocessors: int, precision: str = "fp16") -> Device:
+    device = load_device("cuda_sm90")
+    return replace(device, precision=precision, gpu=replace(device.gpu, multiprocessors=multiprocessors))
+
+
+def _stored(name: str, *shape: int) -> Node:
+    """A value that another kernel leaves in halves."""
+    return ops.node("mul", value(name, *shape), number(0.5))
+
+
+def _product(m: int, n: int, k: int, turns: str = "", epilogue: bool = False) -> Graph:
+    s = transpose(_stored("s", k, m), 1, 0) if "s" in turns else _stored("s", m, k)
+    l = _stored("l", k, n) if "l" in turns else transpose(_stored("l", n, k), 1, 0)
+    made = ops.node("matmul", s, l)
+    if epilogue:
+        made = ops.node("max", ops.node("add", made, value("b", n)), number(0.0))
+        made = ops.node("add", made, _stored("r", m, n))
+    return graph(made)
+
+
+def _tiles(g: Graph, device: Device) -> list[TensorTile]:
+    program = schedule(plan(g, gpu=True), device, ScheduleOptions(fp32_blocks=0))
+    found = [k.schedule.tile for k in program.kernels if isinstance(k.schedule, GpuContract)]
+    return [t for t in found if isinstance(t, TensorTile)]
+
+
+CASES = {
+    "rows and columns": _product(128, 256, 256),
+    "s turned": _product(128, 256, 256, "s"),
+    "l turned": _product(256, 128, 320, "l"),
+    "both turned": _product(136, 264, 264, "sl"),
+    "odd sizes": _product(201, 301, 299),
+    "odd sizes turned": _product(201, 301, 299, "sl"),
+    "pieces of 8 bytes": _product(132, 260, 260, "sl", epilogue=True),
+    "a long sum": _product(128, 128, 1100, "l", epilogue=True),
+    "an epilogue": _product(130, 272, 256, "", epilogue=True),
+}
+
+
+@pytest.mark.usefixtures("groups_alone")
+@pytest.mark.parametrize("name", CASES)
+def test_products_are_those_of_the_formulas(name: str, tmp_path: Path) -> None:
+    device, made = _device(1), CASES[name]
+    tiles = _tiles(made, device)
+    assert tiles and all(t.by_group for t in tiles)
+    network = emulate({"net": made}, tmp_path, device)["net"]
+    assert isinstance(network, Emulated)
+    given = arrays(made, SEED)
+    want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
+    for port, got in network(given).items():
+        assert np.abs(got - want[port]).max() <= 2e-3 * np.abs(want[port]).max(), port
+
+
+@pytest.mark.usefixtures("groups_alone")
+def test_sums_come_in_parts_where_tiles_are_few(tmp_path: Path) -> None:
+    made, device = _product(128, 256, 2048, "sl"), _device(5)
+    assert [(t.by_group, t.split > 1) for t in _tiles(made, device)] == [(True, True)]
+    network = emulate({"net": made}, tmp_path, device)["net"]
+    assert isinstance(network, Emulated)
+    given = arrays(made, SEED)
+    want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
+    for port, got in network(given).items():
+        assert np.abs(got - want[port]).max() <= 2e-3 * np.abs(want[port]).max(), port
+
+
+def test_few_rows_other_types_and_other_generations_have_tiles_of_warps() -> None:
+    large = _product(512, 512, 512)
+    assert not any(t.by_group for t in _tiles(_product(64, 512, 512), _device(2)))
+    assert not any(t.by_group for t in _tiles(large, _device(132)))
+    for precision in ("fp32", "tf32"):
+        assert not any(t.by_group for t in _tiles(large, _device(2, precision)))
+    for capability in (80, 100):
+        device = _device(2)
+        older = replace(device, gpu=replace(device.gpu, compute_capability=capability))
+        assert not any(t.by_group for t in _tiles(large, older))
