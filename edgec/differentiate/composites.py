@@ -54,8 +54,9 @@ def _gelu(n: Node, g: Value) -> tuple[Node, Node] | None:
             k, inner = _factors(erf.args[0])
             if inner == [x]:
                 y = Value(x)
-                slope = y * (2.0 * scale * k / sqrt(pi)) * emit("exp", -(y * k) * (y * k))
-                return x, (g * ((1.0 - emit("erf", y * -k)) * scale + slope)).node
+                z = y * -k
+                slope = y * (2.0 * scale * k / sqrt(pi)) * emit("exp", -(z * z))
+                return x, (g * ((1.0 - emit("erf", z)) * scale + slope)).node
     return None
 
 
