@@ -245,6 +245,12 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
              np.log([[1.0, 3.0 / np.e]]),
          )),
     ],
+    # Scores of log 1 and log 3, and a query that sees no key.
+    "attention_statistics": [
+        (np.log([4.0]),
+         lambda: apply("attention_statistics", np.array([[2.0]]), np.log([[1.0], [3.0]]), scale=0.5)),
+        ([np.inf], lambda: apply("attention_statistics", np.array([[1.0]]), np.ones((2, 1)), np.full((1, 2), -np.inf))),
+    ],
     "recurrence": [([[[3.5]], [[9.5]], [[9.5]]], lambda: doubling())],
     "branch": [
         (A, lambda: apply("branch", np.array(True), A, -A)),
