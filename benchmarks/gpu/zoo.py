@@ -5,8 +5,9 @@
 The networks are the first of the catalog (`benchmarks.zoo.draw` writes it) that PyTorch makes; their modules are
 exported there, built in fp32 and compared with onnxruntime on the processor. PyTorch runs the same modules eagerly, as
 a CUDA graph and through torch.compile. Each network has a process of its own; they compile side by side, and take turns
-in being timed when all of them are ready, or after a little more than half of ``--seconds``. ``--dry`` runs without a GPU: kernels in
-emulation, PyTorch on the processor, no times. ``--page`` alone writes the page of the rows that are there.
+in being timed when all of them are ready, or after a little more than half of ``--seconds``. ``--dry`` runs without a
+GPU: kernels in emulation, PyTorch on the processor, no times. ``--page`` alone writes the page of the rows that are
+there.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ MOST = 24
 SHARED = 48 << 10
 #: Threads that are put off at once, at most: several times those that a large device runs side by side.
 FULL = 1 << 20
+#: Threads of a launch that fill a large device: of reductions, and of products, which have more to do each.
+FILLED, FILLED_BY_PRODUCTS = 1 << 18, 3 << 14
 
 
 def in_levels(kernels: Sequence[Kernel], states: Mapping[Buffer, Buffer]) -> list[Kernel]:
@@ -66,7 +68,7 @@ def _launched(kernels: Sequence[Kernel], readers: Sequence[Sequence[int]]) -> li
                 groups.setdefault(k if launch is None or _is_full(kernel) else launch, []).append(kernel)
         for group in groups.values():
             parts = list(_parts(group))
-            made += [joined([_beside(k, len(part)) for k in part]) if len(part) > 1 else part[0] for part in parts]
+            made += [joined(_beside(part)) if len(part) > 1 else part[0] for part in parts]
     return made
 
 
@@ -146,16 +148,22 @@ def _threads(kernel: Kernel) -> int:
     return int(schedule.nests[0].levels[0].times) if isinstance(schedule, GpuMap) else 0
 
 
-def _beside(kernel: Kernel, count: int) -> Kernel:
-    """The kernel as one of ``count`` in a launch: its sums in fewer parts, as others fill the device beside it, and
-    those in scratch memory, as clusters are of whole launches."""
+def _beside(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Kernels as those of one launch: sums in fewer parts, where all of them more than fill the device, and parts in
+    scratch memory, as clusters are of whole launches."""
+    total = sum(map(_threads, kernels))
+    return [_in_parts(k, total) for k in kernels]
+
+
+def _in_parts(kernel: Kernel, total: int) -> Kernel:
+    """The kernel as one of a launch of ``total`` threads."""
     schedule = kernel.schedule
     changed: GpuContract | GpuReduce
     if isinstance(schedule, GpuReduce) and schedule.split > 1:
-        changed = replace(schedule, split=-(-schedule.split // count))
+        changed = replace(schedule, split=-(-schedule.split // max(1, total // FILLED)))
     elif isinstance(schedule, GpuContract) and schedule.tile.split > 1:
-        tile = replace(schedule.tile, split=-(-schedule.tile.split // count))
-        changed = replace(schedule, tile=tile, is_cluster=False)
+        split = -(-schedule.tile.split // max(1, total // FILLED_BY_PRODUCTS))
+        changed = replace(schedule, tile=replace(schedule.tile, split=split), is_cluster=False)
     else:
         return kernel
     operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
