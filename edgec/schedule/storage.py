@@ -83,7 +83,7 @@ def kept_narrow(
 
 
 def _kept_wide(block: Block, device: Device) -> Iterator[Node]:
-    """What a procedure reads and writes in the types that its operator gives them."""
+    """The values that a procedure reads and writes in the types that its operator gives them."""
     if isinstance(block.meaning, Procedure):
         narrow = block.meaning.narrow if device.is_gpu else frozenset[int]()
         operands = {RESULT: block.output, **dict(enumerate(block.output.args))}
