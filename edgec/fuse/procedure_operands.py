@@ -62,7 +62,7 @@ def _made(n: Node) -> _Made:
 
 
 def _constant_factor(n: Node) -> int | None:
-    """Which operand of a product is one constant number; None where there is none."""
+    """The operand of a product that is one constant number, by its place; None where there is none."""
     if n.op != "mul":
         return None
     return next(
