@@ -10,6 +10,7 @@ from typing import Any
 
 from edgec import limits
 from edgec.device.device import Device
+from edgec.errors import ModelError
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
@@ -35,7 +36,7 @@ from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, device_for, kept_narrow, narrow_dtype, with_copies
 from edgec.schedule.turned import with_turned_copies
 from edgec.schedule.variants import Product, key_of
-from edgec.text import listed
+from edgec.text import listed, printable
 
 #: One of so many matmuls of a network stays in fp32 (see ``leading``): with fp32 and with fp16 accumulation.
 DEEP, DEEP_IN_HALVES = 32, 6
@@ -159,6 +160,9 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     for b in used:
         offsets[b] = weights_bytes
         weights_bytes += -(-b.bytes // ALIGNMENT) * ALIGNMENT
+    missing = [name for name, n in plan.outputs if n not in views]
+    if missing:  # in the plan of a file alone
+        raise ModelError(f"no block computes the output '{printable(missing[0])}'")
     return Program(
         graph,
         tuple(kernels),

@@ -24,6 +24,8 @@ from edgec.text import printable
 
 #: Where a buffer can be.
 _SPACES = ("input", "output", "weights", "arena")
+#: Values that schedules name in their formulas: sums, and scores and rows of attention.
+_NAMED = frozenset(("accumulator", "dot", "mixed"))
 
 
 def complaint(record: object) -> str | None:
@@ -47,6 +49,8 @@ def complaint(record: object) -> str | None:
         slots = [e.value for value in vars(record).values() for root in _expressions(value) for e in X.loads(root)]
         if any(isinstance(s, tuple) and s[1] not in range(own.get(s[0], 0)) for s in slots):
             return "a formula loads a reduction that is none of its row"
+        if any(isinstance(s, str) and s not in _NAMED for s in slots):
+            return "a formula loads what no schedule names"
         if isinstance(record, (Row, Map)):
             roots = [root for value in vars(record).values() for root in _expressions(value)]
             fields = (getattr(record, name, ()) for name in ("loops", "lane", "inside", "walk", "row"))

@@ -20,6 +20,7 @@ from edgec.ir.graph import MODEL_SHA256
 from edgec.ir.records.writer import Written
 from edgec.ir.text import parse, show
 from edgec.ir.verify import verify
+from edgec.schedule.build import schedule
 from edgec.schedule.text import read_program, write_program
 
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\w+|[^\w\s]|\s+')
@@ -153,6 +154,21 @@ def test_the_loops_of_a_formula_are_those_of_its_result(variables: str) -> None:
     read_plan(plan.text, plan.arrays)
     with pytest.raises(ModelError, match=r"loops are not those|extent"):
         read_plan(plan.text.replace("variables=(`i0:4`, `i1:8`)", f"variables=({variables})"), plan.arrays)
+
+
+def test_names_of_values_are_those_of_the_schedule() -> None:
+    """A sum that was called otherwise ended in a KeyError, as did an output that no block computes."""
+    x, w = value("x", 4, 8), weights(8, 4)
+    found = made(graph(ops.node("neg", ops.node("matmul", x, w))), load_device("x86_64_avx512"))
+    assert found is not None
+    program = write_program(found[1])
+    assert '"accumulator"' in program.text
+    read_program(program.text, program.arrays)
+    with pytest.raises(ModelError, match="loads what no schedule names"):
+        read_program(program.text.replace('"accumulator"', '"accumulators"'), program.arrays)
+    plan = replace(found[0], outputs=(("y", w),))
+    with pytest.raises(ModelError, match="no block computes the output 'y'"):
+        schedule(plan, load_device("x86_64_avx512"))
 
 
 def mutated(text: str) -> str:
