@@ -10,7 +10,18 @@ from attention_cases import attentions
 from function_cases import comparisons, functions
 from integer_cases import byte_convolutions, byte_products, depthwise, lanes, reductions
 from procedure_cases import attending, descending, recurring, scanning, scattering, selection, sorting
-from product_cases import columns, contractions, convolutions, epilogues, few, grouped, pooled, rearranged, winograds
+from product_cases import (
+    columns,
+    contractions,
+    convolutions,
+    epilogues,
+    few,
+    grouped,
+    pooled,
+    rearranged,
+    short,
+    winograds,
+)
 from small_graphs import (
     SIZES,
     Named,
@@ -278,6 +289,7 @@ GROUPS = {
         convolutions,
         grouped,
         few,
+        short,
         columns,
         pooled,
         rearranged,

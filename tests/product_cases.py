@@ -279,6 +279,11 @@ def few() -> Iterator[Named]:
             f"{c}->{o} {k}x{k} by {s}",
             graph(silu(ops.node("add", conv(inside, weights(o, c, k, k), s), weights(o, 1, 1)))),
         )
+    yield "20->1 3-d", graph(conv(conv(value("x", 1, 3, 4, 5, 6), weights(20, 3, 1, 1, 1)), weights(1, 20, 2, 2, 2)))
+
+
+def short() -> Iterator[Named]:
+    """Loops shorter than vectors, or apart in memory: rows, shares, patches, windows and channels."""
     for c, t in ((20, 40), (16, 129), (3, 7)):  # rows by rows, each by its own
         a, b = value("a", 1, c, 4, t), value("b", 1, 1, 4, t)
         yield f"rows of {t} by their own", graph(total(ops.node("mul", a, b), 3))
@@ -304,7 +309,6 @@ def few() -> Iterator[Named]:
             f"factors of {channels} channels",
             graph(relu(ops.node("add", x, weights(channels))), ops.node("mul", x, value("f", channels))),
         )
-    yield "20->1 3-d", graph(conv(conv(value("x", 1, 3, 4, 5, 6), weights(20, 3, 1, 1, 1)), weights(1, 20, 2, 2, 2)))
 
 
 def windowed(x: Node, kernel: tuple[int, ...], combine: str = "max") -> Node:

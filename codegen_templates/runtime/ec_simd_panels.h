@@ -99,10 +99,10 @@ EC_INLINE void ec_pack_words(int32_t *panel, int32_t *totals, const void *l, ptr
 /* Terms of a sum in floats, neighbors in memory; a column is stride floats behind the one before. */
 EC_INLINE void ec_pack_floats(float *panel, const float *l, ptrdiff_t stride, ptrdiff_t terms, int width, int live)
 {
+    const ptrdiff_t whole = terms - terms % EC_VL;
     for (int v = 0; v < width; v += EC_VL) {
         const int count = live - v < EC_VL ? live - v : EC_VL;
-        ptrdiff_t k = 0;
-        for (; k + EC_VL <= terms; k += EC_VL) {
+        for (ptrdiff_t k = 0; k < whole; k += EC_VL) {
             ec_vf block[EC_VL];
             for (int i = 0; i < EC_VL; ++i)
                 block[i] = i < count ? ec_load(l + (v + i) * stride + k) : ec_set1(0.0f);
@@ -110,7 +110,7 @@ EC_INLINE void ec_pack_floats(float *panel, const float *l, ptrdiff_t stride, pt
             for (int i = 0; i < EC_VL; ++i)
                 ec_store(panel + (k + i) * width + v, block[i]);
         }
-        for (; k < terms; ++k)
+        for (ptrdiff_t k = whole; k < terms; ++k)
             for (int i = 0; i < EC_VL; ++i)
                 panel[k * width + v + i] = i < count ? l[(v + i) * stride + k] : 0.0f;
     }

@@ -54,6 +54,7 @@ NEEDS: tuple[Need, ...] = (
          packages=("ai_edge_litert",)),
     Need("ziglang", "a C compiler for this machine and for others; edgec wheel; --app android, apk, web",
          "pip install 'edgec[zig]'", packages=("ziglang",)),
+    Need("Pillow", "edgec samples of pictures", "pip install 'edgec[pictures]'", packages=("PIL",)),
     Need("distributed", "edgec device farm --scheduler", "pip install 'edgec[farm]'", packages=("distributed",)),
     Need("starlette", "edgec serve-lm", "pip install 'edgec[serve]'", packages=("starlette", "uvicorn")),
     Need("provers", "scalar identities of edgec rules prove", "pip install 'edgec[prove]'", packages=("sympy", "z3")),
