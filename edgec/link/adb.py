@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from edgec.errors import LinkError
-from edgec.link.base import PATIENCE, Ended, Link, again, call, told, tool
+from edgec.link.base import Ended, Link, again, call, told, tool
 
 #: The one place where a shell of Android may put programs and start them.
 _HOME = "/data/local/tmp"
@@ -48,7 +48,7 @@ class Adb(Link):
         with suppress(LinkError):
             self._shell(f"rm -rf {self._folder}", 15)
 
-    def _shell(self, line: str, timeout: float = PATIENCE, quiet: bool = False) -> Ended:
+    def _shell(self, line: str, timeout: float | None = None, quiet: bool = False) -> Ended:
         answer = call([*self._adb, "shell", f"{line}; echo {_MARK}$?"], self.name, timeout)
         output, mark, code = answer.output.replace("\r\n", "\n").rpartition(_MARK)
         if not mark or re.fullmatch(r"\s*[0-9]{1,3}\s*", code) is None:

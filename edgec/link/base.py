@@ -72,6 +72,10 @@ class Link(ABC):
         self.close()
 
 
+class NoAnswer(LinkError):
+    """A device did not answer in the time that it had."""
+
+
 def tool(command: str, hint: str) -> str:
     """The path of a program of this machine; raises ToolchainError where it is not installed."""
     path = shutil.which(command)
@@ -80,8 +84,10 @@ def tool(command: str, hint: str) -> str:
     return path
 
 
-def call(command: Sequence[str], where: str, timeout: float = PATIENCE, cwd: Path | None = None) -> Ended:
+def call(command: Sequence[str], where: str, timeout: float | None = None, cwd: Path | None = None) -> Ended:
     """Run a program of this machine; raises LinkError, about ``where``, when it takes too long or says too much.
+
+    ``timeout`` is what the user grants it, in seconds; one that only moves files or asks something has ``PATIENCE``.
 
     What it says goes to files, not pipes, and it has a process group of its own: a child of it that lives on, or keeps
     its outputs open, holds nobody up, and ends with it when the time is over.
@@ -107,12 +113,14 @@ def call(command: Sequence[str], where: str, timeout: float = PATIENCE, cwd: Pat
     return Ended(process.returncode, *said)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout: float, files: Sequence[IO[bytes]], where: str) -> None:
+def _wait(process: subprocess.Popen[bytes], granted: float | None, files: Sequence[IO[bytes]], where: str) -> None:
     """Until the program ends. Raises LinkError when it takes too long, or says more than anybody reads."""
+    timeout = PATIENCE if granted is None else granted
+    hint = "is it on, and connected?" if granted is None else "give it more --timeout"
     end, pause = time.monotonic() + timeout, 0.001
     while process.poll() is None:
         if time.monotonic() > end:
-            raise LinkError(f"no answer within {timeout:g} s", hint="give it more --timeout", where=where)
+            raise NoAnswer(f"no answer within {timeout:g} s", hint=hint, where=where)
         if any(os.fstat(file.fileno()).st_size > MOST_SAID for file in files):
             raise LinkError(f"it says more than {MOST_SAID:,} bytes", hint="is that the right device?", where=where)
         time.sleep(pause)
@@ -120,10 +128,13 @@ def _wait(process: subprocess.Popen[bytes], timeout: float, files: Sequence[IO[b
 
 
 def again(step: Callable[[], Result], where: str) -> Result:
-    """Try a step that may be repeated without harm until it succeeds; the last failure is the answer."""
+    """Try a step that may be repeated without harm until it succeeds; the last failure is the answer, and so is the
+    first step without one, which has been waited for long enough."""
     for k in range(TRIES):
         try:
             return step()
+        except NoAnswer:
+            raise
         except LinkError as error:
             if k == TRIES - 1:
                 hint = error.hint or "is it on, and connected?"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.errors import LinkError
-from edgec.link.base import PATIENCE, Ended, Link, again, call, told, tool
+from edgec.link.base import Ended, Link, again, call, told, tool
 
 _HINT = "install OpenSSH's client"
 #: What ssh itself ends with when the connection fails.
@@ -73,7 +73,7 @@ class Ssh(Link):
     def _ssh(self) -> list[str]:
         return [tool("ssh", _HINT), *self._options, *(["-p", self._port] if self._port else [])]
 
-    def _shell(self, line: str, timeout: float = PATIENCE, quiet: bool = False) -> Ended:
+    def _shell(self, line: str, timeout: float | None = None, quiet: bool = False) -> Ended:
         ended = call([*self._ssh(), self._host, line], self.name, timeout)
         if ended.code == _LOST or (ended.code != 0 and not quiet):
             raise LinkError(f"the connection failed{told(ended)}", where=self.name)

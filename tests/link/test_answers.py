@@ -112,6 +112,20 @@ def test_a_child_of_a_child_holds_nobody_up() -> None:
     assert time.monotonic() - begun < 50
 
 
+def test_a_device_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked three times, two minutes each, and the hint named an option that is not about such steps."""
+    monkeypatch.setattr(base, "PATIENCE", 0.2)
+    asked = []
+
+    def step() -> base.Ended:
+        asked.append(1)
+        return call(["sleep", "60"], "here")
+
+    with pytest.raises(LinkError, match=r"no answer within 0\.2 s") as caught:
+        base.again(step, "here")
+    assert len(asked) == 1 and caught.value.hint == "is it on, and connected?"
+
+
 def test_children_end_with_the_time(tmp_path: Path) -> None:
     place = tmp_path / "pid"
     script = f"sleep 60 & echo $! > {place}; wait"
