@@ -178,7 +178,7 @@ CASES = {
     "ds_cnn": Case(ds_cnn, (1, 49, 10)),
     "resnet8": Case(resnet8, (3, 32, 32)),
     "mobilenet_v2": Case(mobilenet_v2, (3, 224, 224)),
-    "resnet18": Case(resnet18, (3, 224, 224), rate=0.0001),
+    "resnet18": Case(resnet18, (3, 224, 224), rate=0.00003),
     "tinybert": Case(tinybert, (64,), high=30522),
     "vit_tiny": Case(vit_tiny, (3, 224, 224), rate=0.001),
     "lstm": Case(Lstm, (20,), high=1000),

@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.spoiled import SCALES, WORTH_MS
 from benchmarks.training.machine import processor
+from benchmarks.training.modules import CASES, Case
 from benchmarks.training.rows import Row
 
 OPTIMIZER = "sgd:lr={rate},momentum=0.9"
@@ -52,11 +53,14 @@ def is_spoiled(row: Row, threads: int) -> bool:
 
 def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
     """The page of results: rows where PyTorch is faster, and networks that are refused, included."""
+    others = [
+        f"`lr={case.rate:f}`".rstrip("0`") + f"` for {name}" for name, case in CASES.items() if case.rate != Case.rate
+    ]
     lines = [
         "# Training steps beside PyTorch", "",
         f"Written by `{command}`, with PyTorch {torch.__version__} on an {processor()}.",
-        f"Random weights and data, `{OPTIMIZER.format(rate=0.01)}` on all weights (`lr=0.001` for vit_tiny and",
-        "`lr=0.0001` for resnet18); batch normalization uses its statistics. Gradients and losses are compared",
+        f"Random weights and data, `{OPTIMIZER.format(rate=Case.rate)}` on all weights ({', '.join(others)});",
+        "batch normalization uses its statistics. Gradients and losses are compared",
         "with the module in double precision: the largest difference over the largest gradient of a weight (at",
         "most 1e-4 passes), and of the losses of so many steps at a tenth of the learning rate over the larger of",
         "1 and the loss (at most 1e-3), then those of PyTorch itself in fp32. Times are 10th percentiles in",

@@ -16,21 +16,21 @@ from edgec.execute.executor import Executor
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Two products [1, 64] -> [1, 64] -> [1, 8] with a rectifier between them."""
+    """Two products [16, 64] -> [16, 512] -> [16, 8] with a rectifier between them."""
     random = np.random.default_rng(3)
-    first, second = (random.standard_normal(s).astype(np.float32) / np.float32(8) for s in ((64, 64), (64, 8)))
+    first, second = (random.standard_normal(s).astype(np.float32) / np.float32(8) for s in ((64, 512), (512, 8)))
     nodes = [
         helper.make_node("MatMul", ["x", "a"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
         helper.make_node("MatMul", ["r", "b"], ["y"]),
     ]  # fmt: skip
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8])],
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [16, 8])],
         [numpy_helper.from_array(first, "a"), numpy_helper.from_array(second, "b")],
     )  # fmt: skip
     path = tmp_path / "model.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    np.savez(tmp_path / "data.npz", x=random.standard_normal((20, 1, 64)).astype(np.float32))
+    np.savez(tmp_path / "data.npz", x=random.standard_normal((20, 16, 64)).astype(np.float32))
     return path
 
 
@@ -38,7 +38,7 @@ def model(tmp_path: Path) -> Path:
     "settings",
     [
         {"quantize": "int8"}, {"quantize": "int8-dynamic"}, {"quantize": "int4-weight"},
-        {"prune": "vector", "sparsity": 0.5},
+        {"prune": "vector", "sparsity": 0.9},
     ],
     ids=lambda s: "-".join(map(str, s.values())),
 )  # fmt: skip

@@ -23,6 +23,7 @@ from edgec.compress.max_loss import MaxLoss
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import METHODS, Statistics, chosen, repaired
 from edgec.compress.prune.levels import _taken, advice, furthest, ordered
+from edgec.compress.prune.operands import candidates, prunable
 from edgec.compress.prune.scheme import kept, parsed
 from edgec.errors import CheckError, UsageError
 from edgec.frontend.onnx.export import runnable
@@ -152,15 +153,24 @@ def test_a_pruned_network_runs_on_sparse_kernels(tmp_path: Path) -> None:
         GRAPH, tmp_path / "net", start="simplify", device="host", prune="vector", sparsity=0.8,
         calibrate=data(tmp_path),
     )  # fmt: skip
-    assert sum(k.template == "sparse" for k in built.program.kernels) >= 3
+    assert sum(k.template == "sparse" for k in built.program.kernels) >= 2
     report = built.stages["compress"].pruned.report
     assert report.method == "obs" and report.samples == 12
     done = [row for row in report.layers if not row.reason]
-    assert len(done) >= 3 and all(row.zeros >= 0.28 and row.gain > 1 for row in done)
-    assert report.zeros == pytest.approx(0.8, abs=0.03)
+    assert len(done) >= 2 and all(row.zeros >= 0.28 and row.gain > 1 for row in done)
+    assert 0.6 < report.zeros < 0.83  # no layer loses more than 95 %
     x = RANDOM.standard_normal((1, 16, 10, 10)).astype(np.float32)
     (want,) = results(built.stages["compress"].graph, [{"x": x}])
     assert np.abs(built(x) - want["y0"]).max() <= 1e-4 * np.abs(want["y0"]).max()
+
+
+def test_answers_stay_dense() -> None:
+    """Of 150 pictures, 88 were read right with zeros in the last layer alone, and 129 without: its results are the
+    answers, and no layer behind it makes up for them."""
+    found = layers_of(GRAPH)
+    assert [layer.name for layer in candidates(GRAPH)] == [layer.name for layer in found if prunable(layer)][:-1]
+    alone = graph(conv(value("x", 1, 16, 6, 6), constant(found[0].weights)))
+    assert len(candidates(alone)) == 1
 
 
 def figure(graph: Graph, samples: list[Mapping[str, np.ndarray]]) -> float:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgec.compress.layers import Layer
+from edgec.compress.layers import Layer, layers_of
+from edgec.ir.graph import Graph, Node
 
 Array = np.ndarray
 #: Rows of calibration data that statistics are made of.
@@ -23,6 +24,22 @@ def prunable(layer: Layer) -> bool:
     else:
         plain = layer.side == 1 and w.ndim == 2
     return bool(plain and min(matrix(layer).shape) >= FEWEST)
+
+
+def candidates(graph: Graph) -> list[Layer]:
+    """The layers that may be pruned: all that are `prunable` but the last ones, whose results no other layer reads, as
+    an error there is one of the answers; these too where there are no others."""
+    found = layers_of(graph)
+    read: set[Node] = set()  # what a layer's result is made of
+    for layer in found:
+        stack = list(layer.node.args)
+        while stack:
+            n = stack.pop()
+            if n not in read:
+                read.add(n)
+                stack += n.args
+    able = [layer for layer in found if prunable(layer)]
+    return [layer for layer in able if layer.node in read] or able
 
 
 def matrix(layer: Layer) -> Array:

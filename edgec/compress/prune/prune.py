@@ -22,7 +22,7 @@ from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import Chosen
 from edgec.compress.prune.layerwise import Plan, by_magnitude, pruned, replaced, spread
 from edgec.compress.prune.offer import Offered
-from edgec.compress.prune.operands import matrix, prunable, taps
+from edgec.compress.prune.operands import candidates, matrix, prunable, taps
 from edgec.compress.prune.outcome import outcome
 from edgec.compress.prune.report import PrunedLayer, PruneReport
 from edgec.compress.prune.scheme import Scheme, fits
@@ -75,7 +75,8 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
     data = list(samples(asked.calibration, graph)) if has_data else []
     if asked.scheme.kind == "channel":
         return without_channels_of(graph, asked, data)
-    layers = [layer for layer in layers_of(graph) if prunable(layer) and fits(asked.scheme, taps(layer))]
+    able = layers_of(graph) if asked.masks is not None else candidates(graph)
+    layers = [layer for layer in able if prunable(layer) and fits(asked.scheme, taps(layer))]
     if not layers:
         hint = f"it has no convolution or product by constant weights that '{asked.scheme}' is for"
         raise UsageError("there is nothing to prune", hint=hint)
