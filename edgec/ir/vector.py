@@ -78,14 +78,13 @@ def is_vectorizable(body: Expr, lane: Expr) -> bool:
 
 
 def chosen(address: Expr, lane: Expr) -> tuple[Expr, Expr] | None:
-    """The two parts of an address that a table chooses along ``lane``: what all lanes share, and the load of the table,
-    which is contiguous there."""
+    """The two parts of an address that integers of 32 bits choose along ``lane``: what all lanes share, and those."""
     terms, constant = linear(address)
     found = [e for e in terms if lane in X.free_variables(e)]
     if len(found) != 1 or terms[found[0]] != 1 or found[0].op != "cast":
         return None
     (table,) = found[0].args
-    if table.op != "load" or table.dtype != "i32" or coefficient(table.args[0], lane) != 1:
+    if table.dtype != "i32" or (table.op == "load" and coefficient(table.args[0], lane) != 1):
         return None
     return build({e: k for e, k in terms.items() if e is not found[0]}, constant), table
 
@@ -98,7 +97,7 @@ def places(e: Expr, lane: Expr | None) -> int | None:
 
 def _has_lanes(e: Expr, lane: Expr) -> bool:
     if e.dtype == "i64":  # a position
-        return e.op in ("var", "add", "mul", "const", "sub") or (e.op == "cast" and e.args[0].op == "load")
+        return e.op in ("var", "add", "mul", "const", "sub") or (e.op == "cast" and e.args[0].dtype == "i32")
     if e.op == "load":
         return e.dtype in LANES and (coefficient(e.args[0], lane) is not None or chosen(e.args[0], lane) is not None)
     if e.op == "reduce":

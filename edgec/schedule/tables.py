@@ -1,7 +1,8 @@
 """Positions that constants choose, as tables: what a gather with constant indices reads is known when it is built.
 
 The formula of such an index wraps and clamps it, in integers of 64 bits, for every element. Its values are stored
-instead, in 32 bits, so that a kernel adds one of them to the position, on lanes too (`ir.vector.chosen`).
+instead, in 32 bits, so that a kernel adds one of them to the position, on lanes too (`ir.vector.chosen`). Positions
+that data of 32 bits choose are wrapped and clamped in as many, on lanes too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from edgec.ir.extent import sizes
 from edgec.ir.loads import replace_loads
 from edgec.ir.memory import remembered
 from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ops.gathering import wrapped
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant
 from edgec.schedule.program import Buffer
 
@@ -34,6 +36,8 @@ def with_tables(flat: Flat, weights: Weights) -> Flat:
 
     def change(slot: Any, place: tuple[Expr, ...]) -> Expr | None:
         terms, constant = index.linear(place[0])
+        if any(_narrowed(e) is not e for e in terms):
+            return X.load(slot, (sum((_narrowed(e) * k for e, k in terms.items()), X.const(constant)),), slot.dtype)
         chosen = {e: k for e, k in terms.items() if _is_chosen(e)}
         axes = tuple(v for v in order if any(v in X.free_variables(e) for e in chosen))
         known = set(axes)
@@ -50,6 +54,19 @@ def with_tables(flat: Flat, weights: Weights) -> Flat:
         return X.load(slot, (rest + X.cast(read, "i64"),), slot.dtype)
 
     return replace(flat, body=replace_loads(flat.body, change))
+
+
+def _narrowed(position: Expr) -> Expr:
+    """A position that an integer of 32 bits chooses, wrapped and clamped in as many (see `ops.gathering.wrapped`)."""
+    found = next((e.args[0] for e in X.walk(position) if e.op == "cast" and e.args[0].dtype == "i32"), None)
+    last = position.args[-1] if position.op == "min" else None
+    if found is None or last is None or last.op != "const" or last.value >= 2**31 - 1:
+        return position
+    if position is not wrapped(found, last.value + 1):
+        return position
+    zero, extent = X.const(0, "i32"), X.const(last.value + 1, "i32")
+    place = X.select(X.call("lt", found, zero), X.call("add", found, extent), found)
+    return X.cast(X.call("min", X.call("max", place, zero), X.const(last.value, "i32")), "i64")
 
 
 def in_runs(positions: Expr, row: int) -> bool:

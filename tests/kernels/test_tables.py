@@ -107,3 +107,18 @@ def test_places_counted_from_an_open_end_are_computed() -> None:
     (kernel,) = program_of(g).kernels
     loads = X.loads(kernel.schedule.body)
     assert all(e.value.dtype != "i32" for load in loads for e in X.loads(load.args[0]))
+
+
+@pytest.mark.parametrize("device", ["host", "generic"])
+def test_places_of_32_bits_are_read_on_lanes(device: str, tmp_path: Path) -> None:
+    """Some places count from the end, and some are outside."""
+    x, places = placeholder("x", Type("f32", (3, 70))), placeholder("p", Type("i32", (3, 41)))
+    graph = Graph((x, places), (("y", ops.node("gather_elements", x, places, axis=1)),))
+    where = target(device)
+    (kernel,) = program_of(graph, device=where.device).kernels
+    assert isinstance(kernel.schedule, Map) and kernel.schedule.lane is not None
+    given = {"x": drawn("f32", (3, 70)), "p": RANDOM.integers(-90, 90, (3, 41)).astype(np.int32)}
+    given["p"][0, :3] = np.iinfo(np.int32).min, np.iinfo(np.int32).max, -1
+    network = compile_graphs({"net": graph}, tmp_path, flags=where.flags, device=where.device)["net"]
+    assert isinstance(network, Compiled)
+    assert np.array_equal(network(given)["y"], evaluate.run(graph, given)["y"])

@@ -25,6 +25,7 @@ from edgec.frontend.values import (
     size,
 )
 from edgec.ir.expr import Extent
+from edgec.ir.index import upper
 
 #: From a floating coordinate and the extent it runs over to (place, weight) pairs, all of the same shape.
 Taps = Callable[[Value], list[tuple[Value, "Value | float"]]]
@@ -63,6 +64,7 @@ def sampled(x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[
     n, channels, *space = x.shape
     points = coordinates[0].shape[1]
     flat = x.reshape(n, channels, prod(space))
+    counted = _counted(*space)
     along = [[(place(p, d), w) for p, w in taps(c)] for d, c in enumerate(coordinates)]
     total: Value | None = None
     for combination in product(*along):
@@ -73,7 +75,7 @@ def sampled(x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[
             weight = w if isinstance(weight, float) and weight == 1.0 else weight * w
             here = (p >= 0.0) & (p <= float(extent - 1))
             inside = here if inside is None else inside & here
-            whole = clip(p, 0.0, float(max(extent - 1, 0))).cast("i64")
+            whole = clip(p, 0.0, float(max(extent - 1, 0))).cast(counted)
             index = whole if index is None else index * extent + whole
         assert inside is not None and index is not None
         read = emit("gather_elements", flat, index.unsqueeze(1).broadcast(n, channels, points), axis=2)
@@ -83,6 +85,11 @@ def sampled(x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[
         total = term if total is None else total + term
     assert total is not None
     return total
+
+
+def _counted(*extents: Extent) -> str:
+    """The type of positions in dimensions of these extents: 32 bits, which lanes have, where they are enough."""
+    return "i32" if upper(prod(extents)) < 2**31 else "i64"
 
 
 def _reflected(x: Value, low: float, high: float) -> Value:
@@ -180,12 +187,13 @@ def roi_align(call: Call) -> Value:
     ys = y.unsqueeze(2).broadcast(*shape).reshape(1, regions * points)
     xs = x_.unsqueeze(1).broadcast(*shape).reshape(1, regions * points)
     inside = (ys >= -1.0) & (ys <= float(height)) & (xs >= -1.0) & (xs <= float(width))
-    picture = batches.cast("i64").unsqueeze(1).broadcast(regions, points).reshape(1, regions * points)
+    counted = _counted(x.shape[0], height, width)
+    picture = batches.cast(counted).unsqueeze(1).broadcast(regions, points).reshape(1, regions * points)
     # All pictures as one tall one: the batch is part of the row.
     flat = x.transpose(1, 0, 2, 3).reshape(channels, x.shape[0] * height * width)
     parts: list[Value] = []
-    (y0, wy0), (y1, wy1) = _border_taps(ys, height)
-    (x0, wx0), (x1, wx1) = _border_taps(xs, width)
+    (y0, wy0), (y1, wy1) = _border_taps(ys, height, counted)
+    (x0, wx0), (x1, wx1) = _border_taps(xs, width, counted)
     for row, wr in ((y0, wy0), (y1, wy1)):
         for column, wc in ((x0, wx0), (x1, wx1)):
             index = (picture * height + row) * width + column
@@ -231,13 +239,13 @@ def max_roi_pool(call: Call) -> Value:
     return select(y.equals(-inf), 0, y)
 
 
-def _border_taps(c: Value, extent: int) -> list[tuple[Value, Value]]:
+def _border_taps(c: Value, extent: int, counted: str) -> list[tuple[Value, Value]]:
     """The two neighbors of a coordinate, which is held inside; both are the last pixel behind it."""
     c = clip(c, 0.0, float(extent - 1))
     low = emit("floor", c)
     ratio = c - low
     high = minimum(low + 1.0, float(extent - 1))
-    return [(low.cast("i64"), 1.0 - ratio), (high.cast("i64"), ratio)]
+    return [(low.cast(counted), 1.0 - ratio), (high.cast(counted), ratio)]
 
 
 @onnx("DeformConv")
