@@ -30,7 +30,7 @@ from edgec.bench.remote import connect
 from edgec.build import Built
 from edgec.check.compare import TOLERANCES, compare_all, quantized_outputs, tolerance_of
 from edgec.errors import EdgecError, ToolchainError
-from edgec.execute.executor import run_graph
+from edgec.execute.executor import PlanRun, run_graph
 from edgec.execute.samples import random_inputs
 from edgec.progress import silent
 
@@ -40,6 +40,8 @@ SEED, SAMPLES, EMULATED = 102, 2, 1
 FLOOR, TIMES = 0.03, 1.5
 #: The most that compiled code may differ from its own compressed network, over what compression loses.
 OWN = 0.5
+#: The largest number of fp16.
+FP16_LARGEST = float(np.finfo(np.float16).max)
 #: Times the effect of rounding all weights that a build in 16 bits may lose.
 ROUNDED = 4.0
 
@@ -145,6 +147,7 @@ def _judge(
             row["allowed"] = DOUBT * max(sensitivity(reference, a, w, graph) for a, w in zip(sets, want))
             right = row["loss"] <= row["allowed"]
         elif not right:
+            _check_range(built, sets, found, precision)
             row["allowed"] = ROUNDED * _worst(_peer(option.peer or precision, job, path, option, sets), want)
             right = row["loss"] <= row["allowed"]
     else:
@@ -153,11 +156,26 @@ def _judge(
         if option.kind == "pruned":
             right, row["own"] = _within(built, found, own, tolerance_of(built.stages.graph, precision))
         else:
+            _check_range(built, sets, found, precision)
             peer = MIXED if option.peer == "mixed" else loss(_peer(option.peer, job, path, option, sets), want)
             row["peer"], row["allowed"] = peer, FLOOR + TIMES * peer + rough
             own_part = 1.0 if option.peer == "mixed" else OWN  # its bf16 layers are rounded by kernels only
             right = row["loss"] <= row["allowed"] and row["own"] <= max(FLOOR + rough, own_part * row["allowed"])
     row["verdict"] = "right" if right else "wrong"
+
+
+def _check_range(built: Built, sets: list[Arrays], found: list[Arrays], precision: str) -> None:
+    """Raises Void where results are not finite and a stored value, computed in fp32, exceeds all that fp16 holds."""
+    if precision != "fp16" or all(np.isfinite(a).all() for f in found for a in f.values() if a.dtype.kind == "f"):
+        return
+    greatest = 0.0
+    for arrays in sets:
+        run = PlanRun(built.stages["fuse"], arrays)
+        stored = (run.step(k) for k in range(len(run.plan.blocks)))
+        floats = (np.abs(a) for a in stored if a is not None and a.dtype == np.float32 and a.size)
+        greatest = max(greatest, *(float(a.max(where=np.isfinite(a), initial=0.0)) for a in floats))
+    if greatest > FP16_LARGEST:
+        raise Void(f"values of the network reach {greatest:.2g}, beyond {FP16_LARGEST:.0f}, the largest of fp16")
 
 
 def _within(built: Built, found: list[Arrays], want: list[Arrays], bound: float) -> tuple[bool, float]:

@@ -13,6 +13,7 @@ import pytest
 from needed import need, need_opencl
 from small_models import model, node, tensor_input, weights
 
+import edgec
 from benchmarks.matrix import __main__ as matrix
 from benchmarks.matrix import page, single
 from benchmarks.matrix.cells import DEVICES, OPTIONS, Cell, cells, drawn
@@ -127,6 +128,24 @@ def test_wrong_results_are_seen(option: str, tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(single, "_results", spoiled)
     assert judged("attention", option, "host", tmp_path)["verdict"] == "wrong"
+
+
+def test_values_beyond_fp16_leave_nothing_to_judge(tmp_path: Path) -> None:
+    """A quotient of two products, whose numerator exceeds 65504 in one network and not in the other."""
+    for factor, is_beyond in ((100.0, False), (1e6, True)):
+        scale = weights("w", np.full((64, 64), factor, np.float32))
+        nodes = [node("MatMul", ["x", "w"], ["a"]), node("Softmax", ["a"], ["y"])]
+        onnx.save(model(nodes, [tensor_input("x", [64, 64])], initializers=[scale]), tmp_path / "net.onnx")
+        built = edgec.build(tmp_path / "net.onnx", compile=False, device="cuda_sm86", precision="fp16")
+        sets = [{"x": np.ones((64, 64), np.float32) / 64}]
+        single._check_range(built, sets, [{"y": np.ones(1, np.float32)}], "fp16")
+        broken = [{"y": np.full(1, np.inf, np.float32)}]
+        single._check_range(built, sets, broken, "fp32")
+        if not is_beyond:
+            single._check_range(built, sets, broken, "fp16")
+        else:
+            with pytest.raises(single.Void, match="reach 1e\\+06, beyond 65504"):
+                single._check_range(built, sets, broken, "fp16")
 
 
 def test_draws_with_a_seed_are_prefixes_of_longer_ones() -> None:
