@@ -20,6 +20,9 @@ from edgec.ir.lanes import NARROWEST
 from edgec.ir.nest import coefficient, most
 from edgec.schedule.program import Buffer, View
 
+FEW = 8
+"""Channels of which fewer fill no vector: they are as good broadcast from rows as they are."""
+
 
 def innermost_dimensions(plan: Plan, lanes: int = NARROWEST) -> dict[Node, int]:
     """For every owner of memory, the dimension that should be contiguous, for vectors of so many ``lanes``."""
@@ -89,11 +92,25 @@ def _channel_of(block: Block, anchor: Node) -> int | None:
     """The dimension of a block's result that is the channels of its convolution or pool; None where none of them is."""
     if block.output.type.shape == anchor.type.shape:
         return 1
+    if anchor.op != "conv":
+        return None
     variables = block.formula.variables
-    for load in X.loads(block.formula.body):
-        if anchor.op == "conv" and load.value is anchor.args[1] and load.args[0] in variables:
-            return variables.index(load.args[0])
-    return None
+    weights, operands = (_used_of(block, anchor.args[i], variables) for i in (1, 0))
+    # Phases of a transposed convolution lie side by side: of its channels and the phases, lanes run along the channels.
+    found = [v for v in variables if v in weights and v not in operands and most(v) >= FEW]
+    return variables.index(max(found, key=most)) if found else None
+
+
+def _used_of(block: Block, operand: Node, variables: tuple[Expr, ...]) -> set[Expr]:
+    """Those of ``variables`` that the indices of an operand change with, or of what the block computes it from."""
+    read, todo = set(), [operand]
+    while todo:
+        node = todo.pop()
+        if node not in read:
+            read.add(node)
+            todo += node.args if node in block.nodes else ()
+    loads = (load for load in X.loads(block.formula.body) if load.value in read)
+    return {v for load in loads for i in load.args for v in X.free_variables(i)} & set(variables)
 
 
 def _spread(plan: Plan, votes: dict[Node, Counter[int]], fixed: set[Node]) -> None:
@@ -139,7 +156,7 @@ def _of_channels(block: Block, anchor: Node) -> list[tuple[Node, int]]:
         if dimension is None:
             dimension = _walked_by(load, _last_summed(derived))
         # Few channels are as good as broadcast from rows as they are.
-        if dimension is not None and load.value.type.rank >= 3 and load.value.type.bounds[dimension] >= 8:
+        if dimension is not None and load.value.type.rank >= 3 and load.value.type.bounds[dimension] >= FEW:
             wishes.append((load.value, dimension))
     return wishes
 

@@ -9,6 +9,8 @@ from edgec import ops
 from edgec.device.load import load_device
 from edgec.fuse import plan
 from edgec.ir.graph import Graph, Node, constant
+from edgec.ops import contraction
+from edgec.rewrite import simplify
 from edgec.schedule.build import schedule
 from edgec.schedule.layout import innermost_dimensions
 from edgec.schedule.program import Kernel
@@ -153,3 +155,11 @@ def test_no_panel_is_packed_for_one_row() -> None:
     x, w = value("x", 1, 6, 20, 21, dtype="u8"), constant(np.ones((6, 1, 3, 3), np.int8))
     (text,) = described(graph(conv(ops.node("cast", x, to="i32"), ops.node("cast", w, to="i32"), groups=6)))
     assert text.startswith("window of 3x3")
+
+
+def test_phases_side_by_side_are_written_by_channel() -> None:
+    """Lanes of a transposed convolution are its channels, whoever reads them; two columns would fill no vector."""
+    up = contraction.transposed_conv(value("x", 1, 24, 9, 9), weights(24, 16, 2, 2), (2, 2), (1, 1), 1, (18, 18))
+    simplified, *_ = simplify(graph(up))  # its weights: one constant
+    texts = described(simplified)
+    assert any(text.startswith("contract M=9 N=16 K=24") for text in texts), texts
