@@ -23,6 +23,7 @@ from edgec.cli import schema as schema_verb
 from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
 from edgec.cli import wheel as wheel_verb
+from edgec.cli import worker as worker_verb
 from edgec.cli.command import OK, Answer, Asked, CommandGroup, command, refused
 from edgec.cli.shared import (
     BuiltFrom,
@@ -317,6 +318,7 @@ chat_verbs.register(app)
 trust_verb.register(app)
 wheel_verb.register(app)
 schema_verb.register(app)
+worker_verb.register(app)
 
 
 @command(app)
