@@ -82,7 +82,7 @@ def candidates(chain: Chain, workers: int, speeds: Sequence[float]) -> Iterator[
     places = [
         k
         for k in narrow_places(chain)
-        if _handed_on(chain, k).type.rank > 2 and sum(chain.seconds[0][:k]) >= LEADS * total
+        if _is_plain(_handed_on(chain, k)) and sum(chain.seconds[0][:k]) >= LEADS * total
     ]
     step = max(1, len(places) // TRIED)
     for k in places[::-1][::step]:
@@ -96,6 +96,11 @@ def candidates(chain: Chain, workers: int, speeds: Sequence[float]) -> Iterator[
 def _handed_on(chain: Chain, k: int) -> Node:
     (value,) = chain.writes(0, k)
     return value
+
+
+def _is_plain(value: Node) -> bool:
+    """Has a value dimensions of positions, and no rows of padding, which would only be carried around?"""
+    return value.type.rank > 2 and value.op != "pad"
 
 
 def _axes(value: Node, workers: int) -> list[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 from edgec.errors import ModelError
@@ -42,44 +41,51 @@ Spans = Mapping[Node, "Span | None"]
 
 
 def needed(value: Node, span: Span) -> tuple[Span | None, ...]:
-    """What rows of a value need of each operand: a range of one dimension, or None for all of it."""
+    """What rows of a value need of each operand: a range of the dimension that the loop over rows walks along.
+
+    None is all of an operand, in which the loop chooses nothing.
+    """
     derived = formula(value)
     loop = derived.variables[span.axis]
     rows = X.var("rows", span.rows) + span.begin if span.rows > 1 else X.const(span.begin)
-    found: list[Span | None] = []
     loads: dict[Any, list[X.Expr]] = {}
     for load in X.loads(derived.body):
         loads.setdefault(load.value, []).append(load)
-    for slot, operand in enumerate(value.args):
-        ranges = _ranges(operand, loads.get(slot, []), loop, rows)
-        found.append(ranges[0] if len(ranges) == 1 else None)
-    return tuple(found)
+    return tuple(_range(operand, loads.get(slot, []), loop, rows) for slot, operand in enumerate(value.args))
 
 
-def _ranges(operand: Node, loads: list[X.Expr], loop: X.Expr, rows: X.Expr) -> list[Span]:
-    """The dimensions of an operand of which less is needed than all, each with what is."""
-    found = []
-    for d, extent in enumerate(operand.type.shape):
-        low: float = inf
-        high: float = -inf
-        for load in loads:
-            a, b = bounds(X.substitute(load.args[d], {loop: rows}))
-            low, high = min(low, a), max(high, b)
-        begin, end = max(low, 0), min(high + 1, extent)
-        if begin < end and (begin > 0 or end < extent):
-            found.append(Span(d, int(begin), int(end)))
-    return found
+def _range(operand: Node, loads: list[X.Expr], loop: X.Expr, rows: X.Expr) -> Span | None:
+    axes = {d for load in loads for d in _walked(load, loop)}
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    limits = [bounds(X.substitute(load.args[axis], {loop: rows})) for load in loads]
+    begin, end = max(min(a for a, _ in limits), 0), min(max(b for _, b in limits) + 1, operand.type.shape[axis])
+    return Span(axis, int(begin), int(end)) if begin < end else None
+
+
+def _walked(load: X.Expr, loop: X.Expr) -> list[int]:
+    """The dimensions of an operand that a loop walks along in a load."""
+    return [d for d, i in enumerate(load.args) if loop in X.free_variables(i)]
 
 
 def is_divisible(value: Node, axis: int) -> bool:
-    """Can rows along ``axis`` be computed alone: does no element depend on where it stands, but by what it loads?"""
+    """Can rows along ``axis`` be computed alone?
+
+    No element may depend on where it stands, but by what it loads, and the loop walks along one dimension of each
+    operand, which is the same in all loads of it.
+    """
     if is_procedure(value.op):
         return False
-    if value.op == "pad":
-        return True
     derived = formula(value)
+    loop = derived.variables[axis]
+    walked: dict[Any, set[int]] = {}
+    for load in X.loads(derived.body):
+        walked.setdefault(load.value, set()).update(_walked(load, loop))
+    if any(len(axes) > 1 for axes in walked.values()):
+        return False
     rest = replace_loads(derived.body, lambda slot, place: X.const(0, value.args[slot].type.dtype))
-    return derived.variables[axis] not in X.free_variables(rest)
+    return value.op == "pad" or loop not in X.free_variables(rest)
 
 
 def spans_for(graph: Graph, value: Node, span: Span) -> dict[Node, Span | None]:
@@ -160,17 +166,16 @@ def _attributes(n: Node, own: Span, wanted: tuple[Span | None, ...]) -> dict[str
     found = n.attributes
     axis, source = own.axis, wanted[0] if wanted else None
     if n.op == "pad":
-        extent = n.args[0].type.shape[axis]
-        low, high = (source.begin, source.end) if source is not None else (0, extent)
+        if source is None:
+            raise Indivisible("rows of padding alone")
+        low, high = source.begin, source.end
         before = low + found["before"][axis] - own.begin
         found["before"] = _with(found["before"], axis, before)
         found["after"] = _with(found["after"], axis, own.rows - before - (high - low))
-        if min(*found["before"], *found["after"]) < 0:
-            raise Indivisible("rows of padding alone")
         return found
     if n.op == "slice":
         first = found["starts"][axis] + found["steps"][axis] * own.begin
-        low = source.begin if source is not None and source.axis == axis else 0
+        low = source.begin if source is not None else 0
         found["starts"] = _with(found["starts"], axis, first - low)
     if isinstance(found.get("shape"), tuple):
         found["shape"] = _with(found["shape"], axis, own.rows)

@@ -123,8 +123,13 @@ def _send(end: socket.socket, pieces: Sequence[bytes | memoryview]) -> None:
 def resident_bytes() -> int:
     """The greatest resident memory of this process so far; 0 where the system does not tell."""
     try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        pass
+    try:
         import resource
     except ImportError:
         return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # after a fork it may be that of the parent
     return most if sys.platform == "darwin" else most * 1024
