@@ -39,8 +39,7 @@ def register(app: typer.Typer) -> None:
         once: Annotated[bool, typer.Option("--once", help="End with the first coordinator.")] = False,
     ) -> Answer:
         """Serve PARTs of a divided network to a coordinator that knows the secret, until stopped."""
-        from edgec.distribute.names import SECRET
-        from edgec.distribute.protocol import secret_of
+        from edgec.distribute.protocol import SECRET, secret_of
         from edgec.distribute.start import LISTENS
         from edgec.distribute.worker import serve
         from edgec.errors import UsageError

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from edgec import files, pipeline
+from edgec.artifact.names import MANIFEST, is_divided
 from edgec.artifact.origin import write_origin
 from edgec.artifact.publish import hidden, put, turn
-from edgec.build import Built, Buildable, build, read
+from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
 from edgec.distribute.choose import Choice, Wanted, choose, hub_of, in_flight, priced
 from edgec.distribute.manifest import Manifest, PartEntry, Tensor, WorkerEntry, read_manifest
-from edgec.distribute.names import MANIFEST, is_divided
 from edgec.distribute.parts import Division, Part
 from edgec.distribute.places import Place, Speed, places_of, speed_of
 from edgec.distribute.prices import Prices, own
@@ -134,7 +134,9 @@ def _speeds(
 
 def _measured_scale(graph: Graph, plan: Plan, prices: Prices, folder: Path, given: dict[str, object]) -> float:
     """Measured seconds of the whole network on one device of this machine, over those that are predicted."""
-    whole = build(graph, folder, start="fuse", **cast(Settings, {**given, "device": prices.options[0].device}))
+    whole = build(
+        cast(Buildable, graph), folder, start="fuse", **cast(Settings, {**given, "device": prices.options[0].device})
+    )
     predicted = sum(prices.of_blocks(plan)[0].values())
     return time_built(whole) / predicted if predicted > 0 else 1.0
 
@@ -162,7 +164,7 @@ def _part(
         "tiles": dict(mine.tiles),
     }
     return build(
-        part.graph, folder, start="fuse", compile=compile, progress=progress, **cast(Settings, settings)
+        cast(Buildable, part.graph), folder, start="fuse", compile=compile, progress=progress, **cast(Settings, settings)
     )  # fmt: skip
 
 

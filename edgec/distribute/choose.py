@@ -9,7 +9,7 @@ from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.parts import Division, whole
 from edgec.distribute.places import Place, Speed
 from edgec.distribute.prices import Prices, speeds_beside
-from edgec.distribute.row_split import Indivisible, by_rows, candidates, head_seconds
+from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
 from edgec.distribute.timeline import Job, Predicted, predict
 from edgec.errors import UsageError
 from edgec.fuse import Plan
@@ -144,7 +144,7 @@ def _rows(
     chain: Chain, plan: Plan, prices: Prices, speeds: Sequence[Speed], wanted: Wanted, workers: int
 ) -> Division | None:
     """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs."""
-    estimated = []
+    estimated: list[tuple[float, int, int, RowSplit]] = []
     workers_of = range(workers)
     for k, split in candidates(chain, workers, speeds_beside(prices, plan)):
         head = head_seconds(chain, split, workers_of)

@@ -94,7 +94,7 @@ class Connection:
             raise self.lost(f"the connection broke: {error.strerror or error}") from None
 
     def read(self) -> list[tuple[Due, np.ndarray]]:
-        """Answers that are complete now, in order. Raises LinkError for what is not due, and where the worker is gone."""
+        """Answers that are complete, in order. Raises LinkError for what is not due, and where the worker is gone."""
         found: list[tuple[Due, np.ndarray]] = []
         try:
             while True:
@@ -133,7 +133,7 @@ class Connection:
         except LinkError as error:
             raise self.lost(f"{error.message}: it answers garbage") from None
         self._head = bytearray()
-        self._room, self._filled = memoryview(np.empty(header.length, np.uint8)), 0
+        self._room, self._filled = np.empty(header.length, np.uint8).data, 0
 
     def _complete(self) -> tuple[Due, np.ndarray]:
         assert self._room is not None

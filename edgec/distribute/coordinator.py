@@ -23,11 +23,11 @@ import numpy as np
 from edgec.artifact.network import Network
 from edgec.distribute.connection import Connection, Due
 from edgec.distribute.manifest import read_manifest
-from edgec.distribute.names import SECRET
 from edgec.distribute.protocol import (
     ASK,
     HEADER,
     MEMORY,
+    SECRET,
     TOLD,
     Header,
     greet_as_coordinator,

@@ -1,4 +1,4 @@
-"""The manifest of a divided network: its parts, what crosses between them, and predicted times. JSON, checked when read.
+"""The manifest of a divided network: its parts, what crosses between them, and predicted times, as JSON.
 
 Anybody may have written the file, so every name, number and type in it is checked before it is used: parts come after
 those that they read from, and every folder is below the manifest's.
@@ -14,7 +14,7 @@ from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
-from edgec.distribute.names import MANIFEST
+from edgec.artifact.names import MANIFEST
 from edgec.distribute.parts import Read
 from edgec.distribute.places import MOST_WORKERS, Place, Speed
 from edgec.errors import UsageError

@@ -1,4 +1,4 @@
-"""Prices of blocks and graphs on the workers: predicted seconds, scaled by what the whole network was measured to take."""
+"""Prices of blocks and graphs on the workers: predicted seconds, scaled by those measured of the whole network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Prices:
 
     def of_blocks(self, plan: Plan) -> list[Mapping[Node, float]]:
         """Seconds of the blocks of a plan by their outputs, for every worker."""
-        found = []
+        found: list[Mapping[Node, float]] = []
         for o, scale in zip(self.options, self.scales):
             model = CostModel(o.device, o.threads)
             found.append({b.output: scale * model(b) for b in plan.blocks})

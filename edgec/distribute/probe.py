@@ -1,7 +1,7 @@
 """Speed of a link, measured: bytes a second and seconds of latency.
 
-To this machine it is TCP over loopback, which is what workers here use. Elsewhere a file is copied through the link, and
-a command that does nothing is run: ssh encrypts and starts processes, so a worker's own connection may be faster.
+To this machine it is TCP over loopback, which is what workers here use. Elsewhere a file is copied through the link,
+and a command that does nothing is run: ssh encrypts and starts processes, so a worker's own connection may be faster.
 """
 
 from __future__ import annotations

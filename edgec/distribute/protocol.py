@@ -1,4 +1,4 @@
-"""Messages between a coordinator and its workers: a header of fixed length, then bytes of a length that is known before.
+"""Messages between a coordinator and its workers: a header of fixed length, then bytes whose number is known before.
 
 Both sides have read what a part takes and gives, so a message carries no types, only a checksum of them. A header that
 is not the one that is due is refused before anything is allocated for what it announces.
@@ -18,8 +18,13 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgec.errors import LinkError, UsageError
+import numpy as np
 
+from edgec.errors import LinkError, UsageError
+from edgec.ir.dtypes import plain
+
+#: The environment variable with the secret that workers and coordinator share.
+SECRET = "EDGEC_WORKER_SECRET"
 #: Kinds of messages: a run of a part, what it gave, why there is nothing, and memory that is asked for and told.
 RUN, DONE, FAILED, ASK, TOLD = 1, 2, 3, 4, 5
 KINDS = (RUN, DONE, FAILED, ASK, TOLD)
@@ -57,6 +62,11 @@ def header_of(data: bytes) -> Header:
     return Header(kind, part, frame, length, types)
 
 
+def raw(array: np.ndarray) -> memoryview:
+    """The bytes of an array, in order."""
+    return plain(np.ascontiguousarray(array)).reshape(-1).view(np.uint8).data
+
+
 def checksum(types: Sequence[tuple[str, Sequence[int]]]) -> int:
     """Checksum of element types and shapes in order."""
     return zlib.crc32(";".join(f"{dtype}{list(map(int, shape))}" for dtype, shape in types).encode())
@@ -83,7 +93,7 @@ def received(end: socket.socket, length: int, deadline: float | None) -> bytes:
 
 
 def fill(end: socket.socket, room: memoryview, deadline: float | None) -> None:
-    """Receive into all of ``room``. Raises LinkError at the deadline (`time.monotonic`), and where the other end goes."""
+    """Receive into all of ``room`` until the deadline (`time.monotonic`). Raises LinkError where it does not come."""
     room = room.cast("B") if room.format != "B" or room.ndim != 1 else room
     while room.nbytes:
         if deadline is not None:
@@ -108,7 +118,7 @@ def secret_of(text: str | None, where: str) -> bytes:
     """A secret as bytes. Raises UsageError for one that is missing, or short enough to be guessed."""
     told = (text or "").strip()
     if len(told) < LEAST_SECRET:
-        hint = f'python -c "import secrets; print(secrets.token_hex())" > secret, then --secret-file secret'
+        hint = 'python -c "import secrets; print(secrets.token_hex())" > secret, then --secret-file secret'
         raise UsageError(f"a secret has at least {LEAST_SECRET} characters", hint=hint, where=where)
     return told.encode()
 

@@ -12,9 +12,9 @@ import numpy as np
 from edgec.artifact.folder import read_lock
 from edgec.artifact.names import LOCK
 from edgec.artifact.network import Network, Port
-from edgec.distribute.protocol import checksum
+from edgec.distribute.protocol import checksum, raw
 from edgec.errors import UsageError
-from edgec.ir.dtypes import DTYPES, plain
+from edgec.ir.dtypes import DTYPES
 
 
 class ServedPart:
@@ -31,7 +31,7 @@ class ServedPart:
         if any(not isinstance(n, int) for p in ports for n in p.shape):
             raise UsageError("has sizes that are known only at run time", where=str(folder))
         arrays = {p.onnx_name: np.zeros(_shape(p), DTYPES[p.dtype]) for p in self._network.inputs}
-        self.rooms = [memoryview(plain(a).reshape(-1).view(np.uint8)) for a in arrays.values()]
+        self.rooms = [raw(a) for a in arrays.values()]
         self.length = sum(r.nbytes for r in self.rooms)
         self.types = checksum([(p.dtype, _shape(p)) for p in self._network.inputs])
         self.types_out = checksum([(p.dtype, _shape(p)) for p in self._network.outputs])
@@ -41,7 +41,7 @@ class ServedPart:
         """Run once on what is in the rooms; the bytes of the outputs in order, valid until the next run."""
         self._call()
         found: Mapping[str, Any] = self._results()
-        return [memoryview(plain(np.ascontiguousarray(a)).reshape(-1).view(np.uint8)) for a in found.values()]
+        return [raw(a) for a in found.values()]
 
 
 def number_of(folder: Path) -> int:
@@ -64,5 +64,3 @@ def digest_of(folders: Sequence[Path]) -> bytes:
 
 def _shape(port: Port) -> tuple[int, ...]:
     return tuple(int(n) for n in port.shape)
-
-

@@ -13,9 +13,8 @@ from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Port
 from edgec.distribute.manifest import Manifest, PartEntry
 from edgec.distribute.parts import Read
-from edgec.distribute.protocol import checksum
+from edgec.distribute.protocol import checksum, raw
 from edgec.errors import UsageError
-from edgec.ir.dtypes import plain
 
 
 class Frame:
@@ -89,4 +88,4 @@ def bytes_of(array: np.ndarray, read: Read) -> memoryview:
     """The bytes of what a part reads of a tensor."""
     if read.axis is not None:
         array = array[(slice(None),) * read.axis + (slice(read.begin, read.end),)]
-    return memoryview(plain(np.ascontiguousarray(array)).reshape(-1).view(np.uint8))
+    return raw(array)

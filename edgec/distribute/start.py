@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from edgec.distribute.names import SECRET
+from edgec.distribute.protocol import SECRET
 from edgec.errors import LinkError
 from edgec.text import printable
 
@@ -56,7 +56,7 @@ def start(folders: Sequence[Path], secret: bytes, threads: int, core: int | None
     """
     command = [sys.executable, "-m", "edgec", "worker", *map(str, folders), "--listen", "127.0.0.1:0", "--once"]
     command += ["--threads", str(threads), *(["--core", str(core)] if core is not None else [])]
-    errors = tempfile.TemporaryFile()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115  (it is closed with the process)
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
         env={**os.environ, SECRET: secret.decode()},

@@ -46,9 +46,7 @@ def predict(jobs: Sequence[Job], speeds: Sequence[Speed], in_flight: int, hub: S
     return Predicted(latency, period, sum(j.bytes_in + j.bytes_out for j in jobs))
 
 
-def _ends(
-    jobs: Sequence[Job], speeds: Sequence[Speed], frames: int, in_flight: int, hub: Speed | None
-) -> list[float]:
+def _ends(jobs: Sequence[Job], speeds: Sequence[Speed], frames: int, in_flight: int, hub: Speed | None) -> list[float]:
     """When each frame is done, in order."""
     free: dict[tuple[str, int], float] = {}
     waiting: dict[tuple[int, int], int] = {}

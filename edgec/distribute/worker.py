@@ -1,7 +1,7 @@
 """A worker: serves parts of a divided network to one coordinator at a time, over TCP.
 
-It runs the parts that it was started with and nothing else: no code and no file comes through the connection. Its memory
-is that of the parts and one message of each.
+It runs the parts that it was started with and nothing else: no code and no file comes through the connection. Its
+memory is that of the parts and one message of each.
 """
 
 from __future__ import annotations
