@@ -163,9 +163,8 @@ def _part(
         "overrides": dict(mine.overrides),
         "tiles": dict(mine.tiles),
     }
-    return build(
-        cast(Buildable, part.graph), folder, start="fuse", compile=compile, progress=progress, **cast(Settings, settings)
-    )  # fmt: skip
+    asked = cast(Settings, settings)
+    return build(cast(Buildable, part.graph), folder, start="fuse", compile=compile, progress=progress, **asked)
 
 
 def _manifest(
