@@ -1,4 +1,7 @@
-"""Divided networks over loopback give the bits of one device, on 1, 2 and 3 workers; what does not pay is refused."""
+"""Divided networks over loopback, on 1, 2 and 3 workers: pipelines give the bits of one device, rows are within 1e-5.
+
+A slice of rows is another shape, for which the scheduler may choose another order of sums. What does not pay is refused.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,14 @@ from edgec.distribute.check import check_over
 from edgec.errors import ModelError, UsageError
 
 
+def agrees(got: np.ndarray, want: np.ndarray, split: str) -> bool:
+    if split == "rows":
+        return bool(np.abs(got - want).max() <= 1e-5 * np.abs(want).max())
+    return np.array_equal(got, want)
+
+
 @pytest.mark.parametrize(("split", "workers"), [("auto", 1), ("pipeline", 2), ("pipeline", 3), ("rows", 2), ("rows", 3)])
-def test_gives_the_bits_of_one_device(split: str, workers: int, tmp_path: Path) -> None:
+def test_gives_what_one_device_gives(split: str, workers: int, tmp_path: Path) -> None:
     whole = edgec.build(tower().SerializeToString())
     built = divided(tmp_path, workers, split)
     assert built.manifest.split == (split if workers > 1 else "one")
@@ -22,11 +31,11 @@ def test_gives_the_bits_of_one_device(split: str, workers: int, tmp_path: Path) 
     with edgec.Several(built.folder) as network:
         for seed in range(2):
             want = whole.run({"image": image(seed)})["scores"]
-            assert np.array_equal(network.run({"image": image(seed)})["scores"], want)
+            assert agrees(network.run({"image": image(seed)})["scores"], want, split)
         before = network.moved
         stream = network.stream({"image": image(seed)} for seed in range(9))
         for seed, got in enumerate(stream):
-            assert np.array_equal(got["scores"], whole.run({"image": image(seed)})["scores"])
+            assert agrees(got["scores"], whole.run({"image": image(seed)})["scores"], split)
         moved = sum(map(sum, network.moved)) - sum(map(sum, before))
         assert moved == 9 * built.manifest.bytes_a_frame
         assert all(1 << 20 < n < 1 << 30 for n in network.memory())

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,8 @@ def impostor(folder: Path, answer: Callable[[socket.socket], None]) -> Iterator[
                 protocol.received(end, head.length, None)
                 answer(end)
                 end.settimeout(3)
-                end.recv(1)
+                with suppress(OSError):
+                    end.recv(1)
 
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
@@ -156,10 +157,8 @@ def test_a_worker_outlives_hostile_connections(alone: Path) -> None:
                 protocol.greet_as_coordinator(end, KEY.encode(), digest)
                 end.sendall(data)
                 end.settimeout(5)
-                try:
+                with suppress(ConnectionError):
                     assert end.recv(1) == b"", "it answers"
-                except ConnectionError:
-                    pass
         assert process.poll() is None
         with edgec.Several(alone, addresses=[address], secret=KEY) as network:
             assert network.run({"image": image()})["scores"].shape == (1, 5)
