@@ -27,8 +27,8 @@ from edgec.progress import silent
 LINKS = {"loopback": 0.0, "1 Gbit": 1e9, "100 Mbit": 1e8}
 SPLITS = (("pipeline", "throughput"), ("rows", "latency"), ("auto", "throughput"))
 COLUMNS = [
-    "network", "link", "asked for", "taken", "ms a frame", "predicted", "frames/s", "predicted", "x of one", "KiB a frame",
-    "MiB a worker", "error",
+    "network", "link", "asked for", "taken", "ms a frame", "predicted", "frames/s", "predicted", "x of one",
+    "KiB a frame", "MiB a worker", "error",
 ]  # fmt: skip
 PAGE = """# Several devices
 

@@ -1,6 +1,7 @@
 """Divided networks over loopback, on 1, 2 and 3 workers: pipelines give the bits of one device, rows are within 1e-5.
 
-A slice of rows is another shape, for which the scheduler may choose another order of sums. What does not pay is refused.
+A slice of rows is another shape, for which the scheduler may choose another order of sums. What does not pay is
+refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def agrees(got: np.ndarray, want: np.ndarray, split: str) -> bool:
     return np.array_equal(got, want)
 
 
-@pytest.mark.parametrize(("split", "workers"), [("auto", 1), ("pipeline", 2), ("pipeline", 3), ("rows", 2), ("rows", 3)])
+@pytest.mark.parametrize(
+    ("split", "workers"), [("auto", 1), ("pipeline", 2), ("pipeline", 3), ("rows", 2), ("rows", 3)]
+)
 def test_gives_what_one_device_gives(split: str, workers: int, tmp_path: Path) -> None:
     whole = edgec.build(tower().SerializeToString())
     built = divided(tmp_path, workers, split)
