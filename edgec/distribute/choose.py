@@ -25,7 +25,7 @@ WORTH = 1.05
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for: how to divide, what for, and whether divisions that do not pay are built."""
+    """A request: how to divide, what for, and whether divisions that do not pay are built."""
 
     split: str = "auto"
     goal: str = "throughput"
@@ -45,7 +45,7 @@ class Tried:
     predicted: Predicted
 
     def seconds(self, goal: str) -> float:
-        """What the goal counts: seconds between frames, or those of one alone."""
+        """The seconds that the goal counts: between frames, or of one alone."""
         return self.predicted.period_s if goal == "throughput" else self.predicted.latency_s
 
 

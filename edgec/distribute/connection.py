@@ -67,7 +67,7 @@ class Connection:
 
     @property
     def deadline(self) -> float | None:
-        """When the first answer that is due has to be here in full; None where none is."""
+        """The time when the first answer that is due has to be here in full; None where none is."""
         return self._since + self.timeout if self.due else None
 
     def lost(self, why: str, hint: str | None = None) -> LinkError:

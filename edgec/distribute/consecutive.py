@@ -42,19 +42,19 @@ class Chain:
 
     @cached_property
     def last(self) -> dict[Node, float]:
-        """Where every value is read last; never ends for outputs."""
+        """The place where every value is read last; infinite for outputs."""
         found: dict[Node, float] = {}
         for k, v in enumerate(self.values):
             found.update(dict.fromkeys(self.operands[v], k))
         return {**found, **{n: inf for _, n in self.graph.outputs}}
 
     def reads(self, begin: int, end: int) -> tuple[Node, ...]:
-        """What an interval reads from before it."""
+        """The values from before an interval that it reads."""
         outside = (o for v in self.values[begin:end] for o in self.operands[v] if self.place.get(o, -1) < begin)
         return tuple(dict.fromkeys(outside))
 
     def writes(self, begin: int, end: int) -> tuple[Node, ...]:
-        """What an interval makes that is read behind it, or returned."""
+        """The values of an interval that are read behind it, or returned."""
         return tuple(v for v in self.values[begin:end] if self.last.get(v, -1) >= end)
 
     @cached_property

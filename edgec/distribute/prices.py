@@ -52,5 +52,5 @@ def own(options: Options, graph: Graph) -> Options:
 
 
 def speeds_beside(prices: Prices, plan: Plan) -> Sequence[float]:
-    """How much of the network each worker computes in a second."""
+    """The part of the network that each worker computes in a second."""
     return [1 / max(sum(p.values()), 1e-9) for p in prices.of_blocks(plan)]

@@ -41,7 +41,7 @@ Spans = Mapping[Node, "Span | None"]
 
 
 def needed(value: Node, span: Span) -> tuple[Span | None, ...]:
-    """What rows of a value need of each operand: a range of the dimension that the loop over rows walks along.
+    """The need of rows of a value, for each operand: a range of the dimension that the loop over rows walks along.
 
     None is all of an operand, in which the loop chooses nothing.
     """
@@ -89,7 +89,7 @@ def is_divisible(value: Node, axis: int) -> bool:
 
 
 def spans_for(graph: Graph, value: Node, span: Span) -> dict[Node, Span | None]:
-    """What rows of ``value`` need of every node before it."""
+    """The need of rows of ``value``, for every node before it."""
     order = list(topological([value]))
     found: dict[Node, Span | None] = {value: span}
     for n in reversed(order):

@@ -45,7 +45,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Side:
-    """What the coordinator knows of a part: its entry, ports in order, and the sizes of both messages."""
+    """A part as the coordinator knows it: its entry, ports in order, and the sizes of both messages."""
 
     entry: PartEntry
     reads: tuple[Read, ...]

@@ -47,7 +47,7 @@ def predict(jobs: Sequence[Job], speeds: Sequence[Speed], in_flight: int, hub: S
 
 
 def _ends(jobs: Sequence[Job], speeds: Sequence[Speed], frames: int, in_flight: int, hub: Speed | None) -> list[float]:
-    """When each frame is done, in order."""
+    """The times when frames are done, in order."""
     free: dict[tuple[str, int], float] = {}
     waiting: dict[tuple[int, int], int] = {}
     readers: Mapping[int, list[int]] = {k: [r for r, j in enumerate(jobs) if k in j.after] for k in range(len(jobs))}

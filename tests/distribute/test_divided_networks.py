@@ -23,9 +23,10 @@ def agrees(got: np.ndarray, want: np.ndarray, split: str) -> bool:
     return np.array_equal(got, want)
 
 
-@pytest.mark.parametrize(
-    ("split", "workers"), [("auto", 1), ("pipeline", 2), ("pipeline", 3), ("rows", 2), ("rows", 3)]
-)
+CASES = [("auto", 1), ("pipeline", 2), ("pipeline", 3), ("rows", 2), ("rows", 3)]
+
+
+@pytest.mark.parametrize(("split", "workers"), CASES)
 def test_gives_what_one_device_gives(split: str, workers: int, tmp_path: Path) -> None:
     whole = edgec.build(tower().SerializeToString())
     built = divided(tmp_path, workers, split)

@@ -22,7 +22,7 @@ from divided_cases import divided, image
 import edgec
 from edgec.distribute import protocol
 from edgec.distribute.manifest import read_manifest
-from edgec.distribute.protocol import DONE, HEADER, MAGIC, RUN, SECRET, Header
+from edgec.distribute.protocol import DONE, HEADER, RUN, SECRET, Header
 from edgec.distribute.served import digest_of
 from edgec.errors import EdgecError, LinkError, UsageError
 
@@ -42,7 +42,7 @@ def test_a_worker_that_is_lost_ends_the_run(folder: Path, name: str, number: int
         os.kill(network.processes[1], number)
         begun = time.monotonic()
         handed_out: list[Any] = []
-        with pytest.raises(LinkError, match="worker 1 .*host@local.*no result"):
+        with pytest.raises(LinkError, match=r"worker 1 .*host@local.*no result"):
             handed_out.extend(network.stream({"image": image(k)} for k in range(20)))
         assert time.monotonic() - begun < 6
         assert not handed_out
@@ -103,16 +103,18 @@ def _answers(folder: Path) -> dict[str, tuple[bytes, bool]]:
 @pytest.mark.parametrize("name", _answers(Path()))
 def test_an_answer_that_is_not_due_is_refused(alone: Path, name: str) -> None:
     data, is_right = _answers(alone)[name]
-    with impostor(alone, lambda end: end.sendall(data)) as address:
-        with edgec.Several(alone, addresses=[address], secret=KEY, timeout=1.0) as network:
-            if is_right:  # so that the others fail for their mistake alone
-                try:
-                    assert network.run({"image": image()})["scores"].tolist() == [[0, 1, 2, 3, 4]]
-                except LinkError as error:
-                    assert name == "twice" and "none is due" in error.message
-            else:
-                with pytest.raises(LinkError, match="worker 0"):
-                    network.run({"image": image()})
+    with (
+        impostor(alone, lambda end: end.sendall(data)) as address,
+        edgec.Several(alone, addresses=[address], secret=KEY, timeout=1.0) as network,
+    ):
+        if is_right:  # so that the others fail for their mistake alone
+            try:
+                assert network.run({"image": image()})["scores"].tolist() == [[0, 1, 2, 3, 4]]
+            except LinkError as error:
+                assert name == "twice" and "none is due" in error.message
+        else:
+            with pytest.raises(LinkError, match="worker 0"):
+                network.run({"image": image()})
 
 
 @contextmanager
@@ -147,9 +149,9 @@ def test_a_worker_outlives_hostile_connections(alone: Path) -> None:
         def connected() -> socket.socket:
             return socket.create_connection((host, int(port)), 5)
 
-        with connected() as end:  # who does not know the secret gets no further than the greeting
-            with pytest.raises(LinkError):
-                protocol.greet_as_coordinator(end, b"another secret 123", digest)
+        # Who does not know the secret gets no further than the greeting.
+        with connected() as end, pytest.raises(LinkError):
+            protocol.greet_as_coordinator(end, b"another secret 123", digest)
         with connected() as end:
             end.sendall(b"\x00" * 200)
         for data in hostile.values():
