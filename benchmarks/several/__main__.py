@@ -37,7 +37,10 @@ Written by `python -m benchmarks.several --write docs/results/several-devices.md
 Two workers are processes of this machine, each kept on one core; the coordinator, and the pipes that throttle links,
 run on the same two cores. "x of one" is frames a second over those of one process on one core. The error is the largest
 difference from that process, over the largest value. Weights are drawn. `pipeline` and `rows` are forced, so rows where
-they lose are among them; `auto` takes one device where it predicts no gain. Each line is one run of {seconds:g} s.
+they lose are among them; `auto` takes one device where it predicts no gain. That device too gets its frames from the
+coordinator, over the link, so that a slow link makes it slower than a process that has the frames. "predicted" is
+of idle cores: other programs ran on this machine meanwhile, and measured times contain what they took. Simulations
+of boards are not part of this page. Each line is one run of {seconds:g} s.
 
 {table}
 """
