@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from edgec.artifact.trainer import Trainer
     from edgec.build import Built, Model
     from edgec.certify.interface import certify
+    from edgec.distribute.build import build_over
+    from edgec.distribute.coordinator import Several
     from edgec.errors import EdgecError
     from edgec.report.look import explain, inspect, profile
 
 __all__ = [
-    "Advice", "Built", "EdgecError", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer",
-    "__version__", "advise", "bench", "build", "certify", "check", "explain", "from_torch", "inspect", "load", "masks",
-    "profile", "reopen", "score", "tune",
+    "Advice", "Built", "EdgecError", "LanguageModel", "Model", "Network", "Sampling", "Session", "Several", "Tokenizer",
+    "Trainer", "__version__", "advise", "bench", "build", "build_over", "certify", "check", "explain", "from_torch",
+    "inspect", "load", "masks", "profile", "reopen", "score", "tune",
 ]  # fmt: skip
 
 #: The modules of the public names.
@@ -38,12 +40,14 @@ _MODULES = {
     **dict.fromkeys(("Built", "Model"), "edgec.build"),
     **dict.fromkeys(("explain", "inspect", "profile"), "edgec.report.look"),
     **dict.fromkeys(("Advice", "advise"), "edgec.advise.advise"),
+    "build_over": "edgec.distribute.build",
     "certify": "edgec.certify.interface",
     "EdgecError": "edgec.errors",
     "LanguageModel": "edgec.artifact.language_model",
     "Network": "edgec.artifact.network",
     "Sampling": "edgec.artifact.sampling",
     "Session": "edgec.artifact.session",
+    "Several": "edgec.distribute.coordinator",
     "Tokenizer": "edgec.artifact.tokenizer",
     "Trainer": "edgec.artifact.trainer",
 }

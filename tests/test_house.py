@@ -16,7 +16,7 @@ ROOT = PACKAGE.parent
 #: Folders that are no stage: what the stages work on, what they are written for, and what looks at them.
 BESIDE = {
     "artifact", "bench", "check", "cli", "device", "execute", "ir", "link", "ops", "options", "partition", "pipeline",
-    "report", "serve", "tune", "differentiate", "pytorch", "certify", "advise", "media",
+    "report", "serve", "tune", "differentiate", "pytorch", "certify", "advise", "media", "distribute",
 }  # fmt: skip
 #: The order in which folders may use each other: the stages, and derivatives, which are taken of a simplified graph.
 ORDER = [s.folder for s in pipeline.STAGES]

@@ -7,8 +7,15 @@ from typing import Any
 
 #: The lock file; only a folder that contains one is overwritten.
 LOCK = "edgec.lock"
+#: The manifest of a network over several devices, whose parts are built folders below it.
+MANIFEST = "edgec-divided.json"
 
 
 def is_built(model: Any) -> bool:
     """True for the path of a folder that edgec built."""
     return isinstance(model, (str, Path)) and (Path(model) / LOCK).is_file()
+
+
+def is_divided(model: Any) -> bool:
+    """True for the path of a folder with a network that was divided between devices."""
+    return isinstance(model, (str, Path)) and (Path(model) / MANIFEST).is_file()

@@ -7,7 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from edgec.artifact.names import is_built
+from edgec.artifact.names import is_built, is_divided
+from edgec.cli import divided
 from edgec.cli import train as train_verb
 from edgec.cli.command import Answer, Asked, command
 from edgec.cli.shared import BuiltFrom, OrBuilt, Seconds, refuse_source
@@ -49,11 +50,16 @@ def register(app: typer.Typer) -> None:
             Optional[str], typer.Option("--python", metavar="PYTHON", help="The Python that has its peers.")
         ] = None,
         source: BuiltFrom = None,
+        worker: divided.Workers = None,
     ) -> Answer:
         """Time what MODEL compiles to, alone or beside a peer; a built folder as it is."""
         from edgec.artifact.folder import read_lock
         from edgec.report import bench as bench_report
 
+        if is_divided(model):
+            if vs is not None:
+                raise UsageError("a divided network is timed alone", hint="leave out --vs", where="--vs")
+            return divided.bench_divided(model, settings, seconds, inputs, worker)
         refuse_source(source, model)
         if is_built(model):
             _refuse_changes(settings, model)

@@ -18,7 +18,7 @@ from typing import Any
 
 from typer.models import OptionInfo
 
-from edgec.artifact.names import LOCK
+from edgec.artifact.names import LOCK, is_divided
 from edgec.errors import UsageError
 from edgec.options import OPTIONS
 from edgec.options.budgets import BUDGETS
@@ -66,7 +66,7 @@ def is_config(given: str) -> bool:
         return given.endswith(".toml") or path.is_dir()
     from edgec.frontend.hugging.folder import is_folder
 
-    return not (path / LOCK).is_file() and not is_folder(path)
+    return not (path / LOCK).is_file() and not is_divided(path) and not is_folder(path)
 
 
 def load(given: str | Path) -> Config:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -54,13 +55,37 @@ def show_one(
 
 
 @command(app, "probe")
-def probe() -> Answer:
-    """Show what this machine says of itself."""
+def probe(
+    links: Annotated[
+        Optional[list[str]],
+        typer.Option("--links", metavar="DEVICE@LINK", help="Measure the speed of this link instead; once for each."),
+    ] = None,
+    more: Annotated[Optional[list[str]], typer.Argument(metavar="[DEVICE@LINK...]", help="Further links.")] = None,
+    devices: DeviceFolders = None,
+) -> Answer:
+    """Show what this machine says of itself, or how fast links to devices are."""
+    if links or more:
+        return _links([*(links or ()), *(more or ())], devices or ())
     from edgec.device.probe import probe_host
     from edgec.report import device as device_report
 
     found = device_report.record(probe_host())
     return Answer({**head("device probe"), "device": found}, lambda r: device_report.draw(r["device"]))
+
+
+def _links(texts: Sequence[str], folders: Sequence[Path]) -> Answer:
+    """The answer of `edgec device probe --links`."""
+    from edgec.device.load import load_device
+    from edgec.distribute.places import places_of
+    from edgec.distribute.probe import probe_place
+    from edgec.report import divided
+
+    with shown() as progress:
+        found = []
+        for place in places_of(texts):
+            progress("probe", str(place))
+            found.append((place, probe_place(load_device(place.device, folders), place.link)))
+    return Answer(divided.links_record(found), divided.draw_links)
 
 
 @command(app, "run")

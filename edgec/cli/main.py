@@ -8,12 +8,13 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from edgec.artifact.names import is_built
+from edgec.artifact.names import is_built, is_divided
 from edgec.cli import advise as advise_verb
 from edgec.cli import bench as bench_verb
 from edgec.cli import certify as certify_verb
 from edgec.cli import chat as chat_verbs
 from edgec.cli import device as device_verbs
+from edgec.cli import divided
 from edgec.cli import kernel as kernel_verb
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
@@ -23,6 +24,7 @@ from edgec.cli import schema as schema_verb
 from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
 from edgec.cli import wheel as wheel_verb
+from edgec.cli import worker as worker_verb
 from edgec.cli.command import OK, Answer, Asked, CommandGroup, command, refused
 from edgec.cli.shared import (
     BuiltFrom,
@@ -119,8 +121,22 @@ def build(
     budget: Annotated[
         Optional[list[str]], typer.Option("--budget", metavar="NAME=MOST", help=f"Fail above it: {', '.join(BUDGETS)}.")
     ] = None,
+    over: divided.Over = None,
+    split: divided.Split = "auto",
+    goal: divided.Goal = "throughput",
+    force: divided.Force = False,
+    link_speed: divided.LinkSpeed = None,
 ) -> Answer:
     """Compile MODEL: by default into the folder MODEL-edgec."""
+    wanted: dict[str, Any] = {"split": split, "goal": goal, "force": force, "link_speed": link_speed}
+    if over:
+        alone: dict[str, Any] = {
+            "--bindings": bindings, "--app": app, "--normalize": normalize, "--labels": labels, "--lock": lock,
+            "--save-stages": save_stages, "--tune": tune, "--from": start != "import", "--until": until != "emit",
+            "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
+        }  # fmt: skip
+        return divided.build_divided(model, out, over, settings, {**wanted, "compile": compile}, alone)
+    divided.refuse_alone(wanted)
     from edgec import api
     from edgec.artifact.folder import refuse_existing
     from edgec.artifact.origin import reopens
@@ -215,12 +231,17 @@ def check(
     vs: Vs = None,
     steps: Steps = 100,
     source: BuiltFrom = None,
+    worker: divided.Workers = None,
 ) -> Answer:
     """Hold what MODEL compiles to, or a built folder, against onnxruntime (LiteRT for .tflite), stage by stage."""
     from edgec import api
     from edgec.report import check as check_report
     from edgec.report import score as score_report
 
+    if is_divided(model):
+        return divided.check_divided(
+            model, settings, worker, model=source, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance
+        )
     refuse_source(source, model)
     if train_verb.is_training(model):
         return train_verb.check_built(Path(model), vs, steps, seed, settings)
@@ -317,6 +338,7 @@ chat_verbs.register(app)
 trust_verb.register(app)
 wheel_verb.register(app)
 schema_verb.register(app)
+worker_verb.register(app)
 
 
 @command(app)

@@ -53,7 +53,7 @@ def assign(plan: Plan, device: Device, gpu: Device, threads: int) -> Assignment:
     cpu, on_gpu = CostModel(device, threads), CostModel(gpu)
     transfer = on_gpu.transfer
     whole, no_kernel = undivided(plan), refused(plan)
-    readers = _readers(plan)
+    readers = readers_of(plan)
     costs = {b.output: (cpu(b), NEVER if b.output in no_kernel else on_gpu(b)) for b in plan.blocks}
     values = [n for n in (*costs, *readers) if n.op != "input"]
     side: dict[Node, Side]
@@ -94,7 +94,7 @@ def _far_side(
     return cut.far_side()
 
 
-def _readers(plan: Plan) -> dict[Node, list[Node]]:
+def readers_of(plan: Plan) -> dict[Node, list[Node]]:
     """Readers of every value in memory: blocks by output, and values that alias it."""
     made: dict[Node, tuple[Node, ...]] = {b.output: b.inputs for b in plan.blocks}
     for part, place in plan.aliases.items():

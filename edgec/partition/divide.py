@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -27,7 +27,7 @@ def divide(graph: Graph, assignment: Assignment) -> tuple[Segment, ...]:
     """The segments in order: as few as following one side for as long as it has work leaves."""
     there = set(graph.nodes())
     sides = {n: side for n, side in assignment.side_of.items() if n in there}  # a plan may add copies
-    operands = {n: _operands(n, sides) for n in sides}
+    operands = {n: operands_of(n, sides) for n in sides}
     runs = min((_runs(operands, sides, first) for first in ("cpu", "gpu")), key=len)
     results = {n for _, n in graph.outputs}
     names = {n: name for name, n in graph.outputs} | {n: str(n.attributes["name"]) for n in graph.inputs}
@@ -40,11 +40,11 @@ def divide(graph: Graph, assignment: Assignment) -> tuple[Segment, ...]:
         reads = tuple(dict.fromkeys(o for v in values for o in operands[v] if o not in inside))
         wanted = {o for _, later in runs[k + 1 :] for v in later for o in operands[v]} | results
         writes = tuple(v for v in values if v in wanted)
-        found.append(Segment(side, _part(graph, reads, writes, names), reads, writes))
+        found.append(Segment(side, part_of(graph, reads, writes, names), reads, writes))
     return tuple(found)
 
 
-def _operands(value: Node, sides: Mapping[Node, Side]) -> tuple[Node, ...]:
+def operands_of(value: Node, sides: Container[Node]) -> tuple[Node, ...]:
     """The values in memory that computing ``value`` begins with."""
     found: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -91,7 +91,7 @@ def _runs(
     return runs
 
 
-def _part(graph: Graph, reads: tuple[Node, ...], writes: tuple[Node, ...], names: Mapping[Node, str]) -> Graph:
+def part_of(graph: Graph, reads: tuple[Node, ...], writes: tuple[Node, ...], names: Mapping[Node, str]) -> Graph:
     """The graph from ``reads``, which become inputs, to ``writes``."""
     new: dict[Node, Node] = {n: n if n.op == "input" else placeholder(names[n], n.type) for n in reads}
     inputs = tuple(new[n] for n in reads)

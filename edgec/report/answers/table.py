@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgec.report.answers import advise, build, certify, check, document, inspect, others, timing
+from edgec.report.answers import advise, build, certify, check, divided, document, inspect, others, timing
 
 #: The types of what a command prints, by its name; each may print `frame.Refused` too.
 ANSWERS: Mapping[str, tuple[Any, ...]] = {
-    "build": (build.BuildAnswer, build.UntilAnswer),
+    "build": (build.BuildAnswer, build.UntilAnswer, divided.DividedAnswer),
     "kernel": (build.BuildAnswer,),
-    "check": (check.CheckAnswer, check.ScoreAnswer, check.TrainingCheckAnswer),
-    "bench": (timing.BenchAnswer, timing.DecodingAnswer, timing.StepsAnswer),
+    "check": (check.CheckAnswer, check.ScoreAnswer, check.TrainingCheckAnswer, divided.DividedCheckAnswer),
+    "bench": (timing.BenchAnswer, timing.DecodingAnswer, timing.StepsAnswer, divided.DividedBenchAnswer),
     "advise": (advise.AdviseAnswer,),
     "certify": (certify.CertifyAnswer,),
     "inspect": (inspect.InspectAnswer, inspect.InspectBuiltAnswer),
@@ -31,6 +31,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "wheel": (others.WheelAnswer,),
     "demo": (build.DemoAnswer,),
     "doctor": (others.DoctorAnswer,),
+    "worker": (divided.WorkerAnswer,),
     "schema": (others.SchemaAnswer,),
     "rules list": (inspect.RulesAnswer,),
     "rules show": (inspect.RuleAnswer,),
@@ -41,7 +42,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "profiles clear": (others.MovedProfilesAnswer,),
     "device list": (others.DevicesAnswer,),
     "device show": (others.DeviceAnswer,),
-    "device probe": (others.DeviceAnswer,),
+    "device probe": (others.DeviceAnswer, divided.LinksAnswer),
     "device run": (others.DeviceRunAnswer,),
     "device check": (check.CheckedOnDevice, check.ScoreAnswer),
     "device bench": (timing.BenchAnswer, timing.SustainedAnswer),

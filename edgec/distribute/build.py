@@ -1,0 +1,209 @@
+"""Building for several devices: from a model to a folder of built parts and their manifest."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from edgec import files, pipeline
+from edgec.artifact.names import MANIFEST, is_divided
+from edgec.artifact.origin import write_origin
+from edgec.artifact.publish import hidden, put, turn
+from edgec.build import Buildable, Built, build, read
+from edgec.device.compilers import compiler_for, runs_here
+from edgec.distribute.choose import Choice, Wanted, choose, hub_of, in_flight, priced
+from edgec.distribute.manifest import Manifest, PartEntry, Tensor, WorkerEntry, read_manifest
+from edgec.distribute.parts import Division, Part
+from edgec.distribute.places import Place, Speed, places_of, speed_of
+from edgec.distribute.prices import Prices, own
+from edgec.distribute.probe import probe_place
+from edgec.errors import UsageError
+from edgec.fuse import Plan
+from edgec.ir.graph import Graph
+from edgec.options import Options, Settings, resolve
+from edgec.pipeline.context import Context
+from edgec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: Seconds that a part, or the whole network, is timed for where it runs here.
+TIMED = 0.4
+
+
+@dataclass(frozen=True)
+class BuiltParts:
+    """A divided network in ``folder``: its manifest, and what was tried."""
+
+    folder: Path
+    manifest: Manifest
+    choice: Choice
+
+
+@files.system()
+def build_over(
+    model: Buildable,
+    out: str | Path,
+    *,
+    over: Sequence[str],
+    split: str = "auto",
+    goal: str = "throughput",
+    force: bool = False,
+    link_speed: str | None = None,
+    compile: bool = True,
+    progress: Progress = silent,
+    **settings: Unpack[Settings],
+) -> BuiltParts:
+    """Divide a model between devices, and build a part for each in the folder ``out``.
+
+    ``over`` names the workers as DEVICE@LINK; ``split`` is auto, pipeline or rows, ``goal`` throughput or latency.
+    Fewer devices are taken where more are not predicted to be faster, unless ``force``. ``link_speed`` ("100M/0.5":
+    bits a second, milliseconds) stands for measuring the links.
+
+    Raises EdgecError (see `edgec.errors`); nothing is written then.
+    """
+    folder, wanted = Path(out), Wanted(split, goal, force)
+    _refuse_foreign(folder)
+    places = places_of(over)
+    if not places:
+        raise UsageError("no devices", hint="give --over host@local, once for each worker", where="--over")
+    given = cast(dict[str, object], settings)
+    options = tuple(_resolved(given, p.device) for p in places)
+    parsed = read(model)
+    speeds = _speeds(places, link_speed, options, progress)
+    graph: Graph = pipeline.run(parsed, Context(options[0], progress), until="compress").result.graph
+    prices = Prices(options, (1.0,) * len(places))
+    plan = prices.planned(graph, 0)
+    runs = [compile and p.is_here and _is_compiled(o) for p, o in zip(places, options)]
+    with tempfile.TemporaryDirectory(prefix="edgec-") as work:
+        if all(runs):
+            progress("divide", "the network on one device")
+            scale = _measured_scale(graph, plan, prices, Path(work) / "whole", given)
+            prices = replace(prices, scales=(scale,) * len(places))
+    progress("divide")
+    choice = choose(graph, plan, prices, places, speeds, wanted)
+    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with files.writing(folder), hidden(folder.absolute().parent) as fresh:
+        fresh.chmod(0o777 & ~files.umask())
+        built = [
+            _part(part, fresh / f"part{k}", k, options[part.worker], given, compile, progress)
+            for k, part in enumerate(choice.division.parts)
+        ]
+        seconds = [time_built(b) for b in built] if all(runs) else None
+        manifest = _manifest(options[0].name, choice, wanted, places, speeds, built, seconds)
+        (fresh / MANIFEST).write_text(manifest.written(), encoding="utf-8")
+        with turn(folder):
+            _refuse_foreign(folder)
+            put(fresh, folder)
+    if parsed.path is not None:
+        write_origin(folder, parsed.path, settings)
+    return BuiltParts(folder, read_manifest(folder), choice)
+
+
+def _resolved(given: dict[str, object], device: str) -> Options:
+    options = resolve(cast(Settings, {**given, "device": device}))
+    if options.gpu is not None or options.training is not None:
+        raise UsageError("--place and --loss are for one device", hint="leave them out, or --over", where="--over")
+    if not options.device.hosted:
+        hint = "edgec device list shows those that have one"
+        raise UsageError(f"'{device}' has no operating system, and so no sockets", hint=hint, where="--over")
+    return options
+
+
+def _is_compiled(options: Options) -> bool:
+    compiler = compiler_for(options.device, options.compiler)
+    return runs_here(options.device, str(compiler) if compiler else None)
+
+
+def _speeds(
+    places: Sequence[Place], given: str | None, options: Sequence[Options], progress: Progress
+) -> tuple[Speed, ...]:
+    """The speed of every link: as it was given, or measured once for each."""
+    if given is not None:
+        return (speed_of(given),) * len(places)
+    found: dict[str, Speed] = {}
+    for place, o in zip(places, options):
+        if place.link not in found:
+            progress("divide", f"measuring {place.link}")
+            found[place.link] = probe_place(o.device, place.link)
+    return tuple(found[p.link] for p in places)
+
+
+def _measured_scale(graph: Graph, plan: Plan, prices: Prices, folder: Path, given: dict[str, object]) -> float:
+    """Measured seconds of the whole network on one device of this machine, over those that are predicted."""
+    whole = build(
+        cast(Buildable, graph), folder, start="fuse", **cast(Settings, {**given, "device": prices.options[0].device})
+    )
+    predicted = sum(prices.of_blocks(plan)[0].values())
+    return time_built(whole) / predicted if predicted > 0 else 1.0
+
+
+def time_built(built: Built) -> float:
+    """Median seconds of a built network on random inputs, on as many cores of this machine as it has threads."""
+    from edgec.bench.built import bench_built
+
+    threads = built.options.threads
+    benched = bench_built(built.folder, threads=threads, seconds=TIMED, rounds=2, progress=silent)
+    return benched.timing.median_ms * 1e-3
+
+
+def _part(
+    part: Part, folder: Path, k: int, options: Options, given: dict[str, object], compile: bool, progress: Progress
+) -> Built:
+    """The built folder of a part. Its functions have a prefix of their own, so that parts link into one program."""
+    mine = own(options, part.graph)
+    settings = {
+        **given,
+        "device": options.device,
+        "name": f"{options.name[:32]}_part{k}",
+        "materialize": tuple(mine.materialize),
+        "overrides": dict(mine.overrides),
+        "tiles": dict(mine.tiles),
+    }
+    asked = cast(Settings, settings)
+    return build(cast(Buildable, part.graph), folder, start="fuse", compile=compile, progress=progress, **asked)
+
+
+def _manifest(
+    name: str,
+    choice: Choice,
+    wanted: Wanted,
+    places: Sequence[Place],
+    speeds: Sequence[Speed],
+    built: Sequence[Built],
+    seconds: Sequence[float] | None,
+) -> Manifest:
+    division: Division = choice.division
+    predicted = priced(division, speeds, hub_of(places, speeds), seconds).predicted
+    used = max(p.worker for p in division.parts) + 1
+    parts = [
+        PartEntry(
+            f"part{k}", part.worker, part.reads, tuple(n for n, _ in part.graph.outputs),
+            part.seconds if seconds is None else seconds[k], b.arena_bytes, b.weights_bytes,
+        )
+        for k, (part, b) in enumerate(zip(division.parts, built))
+    ]  # fmt: skip
+    tried = [
+        {"split": t.division.split, "workers": t.division.workers, "latency_s": t.predicted.latency_s,
+         "period_s": t.predicted.period_s}
+        for t in choice.others
+    ]  # fmt: skip
+    tensors = {n: Tensor(n, t.dtype, tuple(int(d) for d in t.shape)) for n, t in division.tensors.items()}
+    workers = [WorkerEntry(p.device, p.link, **asdict(s)) for p, s in zip(places[:used], speeds)]
+    return Manifest(
+        name, division.split, wanted.goal, choice.verdict, tuple(workers), tensors, tuple(division.inputs),
+        tuple(division.outputs), tuple(parts), in_flight(division), predicted.latency_s, predicted.period_s,
+        predicted.bytes_a_frame, choice.alone_s, seconds is not None, tuple(tried),
+    )  # fmt: skip
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Raises UsageError where ``folder`` is something else than a divided network, or an empty folder."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError("is there and is not a folder", hint="name another folder with -o", where=str(folder))
+    if folder.is_dir() and any(folder.iterdir()) and not is_divided(folder):
+        hint = "name another folder with -o, or empty this one"
+        raise UsageError("the folder is not empty and holds no divided network", hint=hint, where=str(folder))

@@ -1,0 +1,161 @@
+"""The choice of a division: by predicted time, and refused in words where one device is as fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgec.distribute.consecutive import Chain, chain_of, in_sequence
+from edgec.distribute.parts import Division, whole
+from edgec.distribute.places import Place, Speed
+from edgec.distribute.prices import Prices, speeds_beside
+from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
+from edgec.distribute.timeline import Job, Predicted, predict
+from edgec.errors import UsageError
+from edgec.fuse import Plan
+from edgec.ir.graph import Graph
+from edgec.partition.assign import undivided
+from edgec.text import one_of
+
+SPLITS = ("auto", "pipeline", "rows")
+GOALS = ("throughput", "latency")
+#: Times that a division must be faster than one device: predictions are no better than that.
+WORTH = 1.05
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A request: how to divide, what for, and whether divisions that do not pay are built."""
+
+    split: str = "auto"
+    goal: str = "throughput"
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        for what, given, known in (("split", self.split, SPLITS), ("goal", self.goal, GOALS)):
+            if given not in known:
+                raise UsageError(f"there is no {what} '{given}'", hint=one_of(given, known), where=f"--{what}")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A division and its predicted times."""
+
+    division: Division
+    predicted: Predicted
+
+    def seconds(self, goal: str) -> float:
+        """The seconds that the goal counts: between frames, or of one alone."""
+        return self.predicted.period_s if goal == "throughput" else self.predicted.latency_s
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen division, the seconds of the fastest device alone, what was tried, and the verdict in words."""
+
+    tried: Tried
+    alone_s: float
+    others: tuple[Tried, ...]
+    verdict: str
+
+    @property
+    def division(self) -> Division:
+        return self.tried.division
+
+
+def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[Job]:
+    """The parts of a division as its timeline needs them; ``seconds`` replace the predicted ones."""
+    maker = {name: k for k, part in enumerate(division.parts) for name, _ in part.graph.outputs}
+    types = division.tensors
+    found = []
+    for k, part in enumerate(division.parts):
+        bytes_in = sum(r.bytes(types[r.tensor].dtype, types[r.tensor].shape) for r in part.reads)
+        bytes_out = sum(n.type.bytes for _, n in part.graph.outputs)
+        after = tuple(sorted({maker[r.tensor] for r in part.reads if r.tensor in maker}))
+        found.append(Job(part.worker, part.seconds if seconds is None else seconds[k], bytes_in, bytes_out, after))
+    return found
+
+
+def in_flight(division: Division) -> int:
+    """Frames at once: one for every part that computes, and one that is on its way."""
+    return len(division.parts) + 1
+
+
+def priced(division: Division, speeds: Sequence[Speed], hub: Speed | None, seconds: Sequence[float] | None) -> Tried:
+    """A division with its predicted times."""
+    return Tried(division, predict(jobs_of(division, seconds), speeds, in_flight(division), hub))
+
+
+def hub_of(places: Sequence[Place], speeds: Sequence[Speed]) -> Speed | None:
+    """The coordinator's own link, which workers elsewhere share; None where all are processes of this machine."""
+    far = [s for p, s in zip(places, speeds) if not p.is_here]
+    return max(far, key=lambda s: s.bytes_per_s) if far else None
+
+
+def choose(
+    graph: Graph, plan: Plan, prices: Prices, places: Sequence[Place], speeds: Sequence[Speed], wanted: Wanted
+) -> Choice:
+    """The division that is predicted to serve the goal best. Without ``force`` it is one device where none pays."""
+    blocks = prices.of_blocks(plan)
+    alone = [sum(p.values()) for p in blocks]
+    fastest = min(range(len(alone)), key=alone.__getitem__)
+    hub = hub_of(places, speeds)
+    one = priced(whole(graph, fastest, alone[fastest]), speeds, hub, None)
+    why = undivided(plan)
+    if why or len(places) < 2:
+        return Choice(one, alone[fastest], (), f"one device: {why}" if why else "one device: there is no other")
+    chain = chain_of(plan, blocks)
+    found = [priced(d, speeds, hub, None) for d in _divisions(chain, plan, prices, speeds, wanted, len(places))]
+    if not found:
+        return Choice(one, alone[fastest], (), "one device: no value in the network can be divided so")
+    best = min(found, key=lambda t: t.seconds(wanted.goal))
+    verdict = told(best, alone[fastest], wanted.goal)
+    pays = alone[fastest] >= WORTH * best.seconds(wanted.goal)
+    return Choice(best if pays or wanted.force else one, alone[fastest], tuple(found), verdict)
+
+
+def told(best: Tried, alone_s: float, goal: str) -> str:
+    """The prediction in words, beside that of the fastest device alone."""
+    own = best.seconds(goal)
+    what = "between frames" if goal == "throughput" else "a frame"
+    beside = f"{own * 1e3:.3g} ms {what} by {best.division.split} on {best.division.workers} devices"
+    ratio = alone_s / own
+    if ratio < WORTH:
+        return f"{beside}, {alone_s * 1e3:.3g} ms on one: {ratio:.2f}x does not pay"
+    return f"{beside}, {alone_s * 1e3:.3g} ms on one: {ratio:.2f}x faster"
+
+
+def _divisions(
+    chain: Chain, plan: Plan, prices: Prices, speeds: Sequence[Speed], wanted: Wanted, places: int
+) -> Iterator[Division]:
+    """The best division of every kind for every number of workers; where it is forced, for all of them alone."""
+    for workers in [places] if wanted.force else range(2, places + 1):
+        if wanted.split in ("auto", "pipeline"):
+            found = in_sequence(chain, speeds, workers)
+            if found is not None:
+                yield found
+        if wanted.split in ("auto", "rows"):
+            found = _rows(chain, plan, prices, speeds, wanted, workers)
+            if found is not None:
+                yield found
+
+
+def _rows(
+    chain: Chain, plan: Plan, prices: Prices, speeds: Sequence[Speed], wanted: Wanted, workers: int
+) -> Division | None:
+    """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs."""
+    estimated: list[tuple[float, int, int, RowSplit]] = []
+    workers_of = range(workers)
+    for k, split in candidates(chain, workers, speeds_beside(prices, plan)):
+        head = head_seconds(chain, split, workers_of)
+        rest = sum(chain.seconds[0][k:])
+        moved = [s.seconds(split.value.type.bytes) for s in speeds]
+        together = max(head) + rest + 2 * moved[0]
+        apart = max(head[0] + rest, *head[1:], moved[0])
+        estimated.append((apart if wanted.goal == "throughput" else together, len(estimated), k, split))
+    for _, _, k, split in sorted(estimated):
+        try:
+            return by_rows(chain, k, split, prices.of_graph)
+        except Indivisible:
+            continue
+    return None

@@ -1,0 +1,133 @@
+"""Consecutive parts of a plan: a pipeline in which each worker hands on what the next one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from math import inf
+
+from edgec.distribute.intervals import best_intervals
+from edgec.distribute.parts import Division, Part, Read
+from edgec.distribute.places import HANDLED, Speed
+from edgec.fuse import Plan
+from edgec.ir.graph import Graph, Node
+from edgec.partition.assign import readers_of
+from edgec.partition.divide import operands_of, part_of
+
+#: With more values, all intervals would take minutes to try: no pipeline is offered.
+MOST_VALUES = 400
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The values that a plan keeps in memory, in an order in which each comes after what it is made of.
+
+    ``seconds`` holds for every worker the time of each value; those that others are stored in take none.
+    """
+
+    graph: Graph
+    values: tuple[Node, ...]
+    seconds: tuple[tuple[float, ...], ...]
+
+    @cached_property
+    def operands(self) -> dict[Node, tuple[Node, ...]]:
+        known = frozenset(self.values)
+        return {v: operands_of(v, known) for v in self.values}
+
+    @cached_property
+    def place(self) -> dict[Node, int]:
+        return {v: k for k, v in enumerate(self.values)}
+
+    @cached_property
+    def last(self) -> dict[Node, float]:
+        """The place where every value is read last; infinite for outputs."""
+        found: dict[Node, float] = {}
+        for k, v in enumerate(self.values):
+            found.update(dict.fromkeys(self.operands[v], k))
+        return {**found, **{n: inf for _, n in self.graph.outputs}}
+
+    def reads(self, begin: int, end: int) -> tuple[Node, ...]:
+        """The values from before an interval that it reads."""
+        outside = (o for v in self.values[begin:end] for o in self.operands[v] if self.place.get(o, -1) < begin)
+        return tuple(dict.fromkeys(outside))
+
+    def writes(self, begin: int, end: int) -> tuple[Node, ...]:
+        """The values of an interval that are read behind it, or returned."""
+        return tuple(v for v in self.values[begin:end] if self.last.get(v, -1) >= end)
+
+    @cached_property
+    def moved(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Bytes that every interval reads and writes, by its begin and end."""
+        n = len(self.values)
+        reads, writes = [[0] * (n + 1) for _ in range(n)], [[0] * (n + 1) for _ in range(n)]
+        for i in range(n):
+            seen: set[Node] = set()
+            total = 0
+            for j in range(i, n):
+                new = {o for o in self.operands[self.values[j]] if self.place.get(o, -1) < i} - seen
+                seen |= new
+                total += sum(o.type.bytes for o in new)
+                reads[i][j + 1] = total
+        for j in range(1, n + 1):
+            total = 0
+            for i in range(j - 1, -1, -1):
+                v = self.values[i]
+                total += v.type.bytes if self.last.get(v, -1) >= j else 0
+                writes[i][j] = total
+        return reads, writes
+
+
+def chain_of(plan: Plan, prices: Sequence[Mapping[Node, float]]) -> Chain:
+    """The chain of a plan. ``prices`` are the seconds of blocks by their outputs, for each worker."""
+    stored = {n for n in readers_of(plan) if n.op not in ("input", "const")}
+    values = tuple(n for n in plan.graph.operations() if n in stored)
+    return Chain(plan.graph, values, tuple(tuple(p.get(v, 0.0) for v in values) for p in prices))
+
+
+def stage_cost(chain: Chain, speeds: Sequence[Speed]) -> Callable[[int, int, int], float]:
+    """Seconds between two frames of an interval on a worker: those of what takes longest of computing and the link."""
+    sums = [[0.0] for _ in chain.seconds]
+    for own, times in zip(sums, chain.seconds):
+        for s in times:
+            own.append(own[-1] + s)
+    reads, writes = chain.moved
+
+    def cost(worker: int, begin: int, end: int) -> float:
+        taken, given = reads[begin][end], writes[begin][end]
+        computed = sums[worker][end] - sums[worker][begin] + (taken + given) / HANDLED
+        return max(computed, speeds[worker].seconds(taken), speeds[worker].seconds(given))
+
+    return cost
+
+
+def in_sequence(chain: Chain, speeds: Sequence[Speed], workers: int) -> Division | None:
+    """The division into consecutive parts on exactly ``workers`` with the least time between frames.
+
+    None where there are fewer values than workers, or more than `MOST_VALUES`, whose intervals would take long to try.
+    """
+    if not workers <= len(chain.values) <= MOST_VALUES:
+        return None
+    _, ends = best_intervals(len(chain.values), workers, stage_cost(chain, speeds))
+    return along(chain, ends)
+
+
+def along(chain: Chain, ends: Sequence[int]) -> Division:
+    """The division at these ends of intervals, on workers in order."""
+    graph = chain.graph
+    names = {n: name for name, n in graph.outputs} | {n: str(n.attributes["name"]) for n in graph.inputs}
+    taken = set(names.values())
+    free = (name for number in count() if (name := f"value_{number}") not in taken)
+    parts, begin = [], 0
+    for worker, end in enumerate(ends):
+        reads, writes = chain.reads(begin, end), chain.writes(begin, end)
+        for n in (*reads, *writes):
+            if n not in names:
+                names[n] = next(free)
+        part = part_of(graph, reads, writes, names)
+        ports = tuple(Read(names[n], names[n]) for n in reads)
+        parts.append(Part(worker, part, ports, sum(chain.seconds[worker][begin:end])))
+        begin = end
+    inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
+    return Division("pipeline", tuple(parts), inputs, {name: n.type for name, n in graph.outputs})

@@ -1,0 +1,315 @@
+"""The coordinator: runs a divided network on its workers, with one frame or several in flight.
+
+All tensors go through it, in one loop over sockets that do not block. A frame is handed out when all of its outputs are
+there; when a worker is lost, nothing of what was begun is.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.artifact.network import Network
+from edgec.distribute.connection import Connection, Due
+from edgec.distribute.manifest import read_manifest
+from edgec.distribute.protocol import (
+    ASK,
+    HEADER,
+    MEMORY,
+    SECRET,
+    TOLD,
+    Header,
+    greet_as_coordinator,
+    header_of,
+    received,
+    require,
+    secret_of,
+)
+from edgec.distribute.served import digest_of
+from edgec.distribute.sides import Frame, bytes_of, port_of, side_of
+from edgec.distribute.start import Started, start
+from edgec.distribute.worker import address_of
+from edgec.errors import LinkError, ModelError, UsageError
+from edgec.ir.dtypes import DTYPES
+
+#: Seconds that an answer of a worker may take, and a connection to it.
+TIMEOUT, CONNECTING = 30.0, 10.0
+
+
+class Several:
+    """A divided network at work on its workers: runs on numpy arrays by ONNX name, like `Network`.
+
+    Workers on this machine are started with it and end with it. Those elsewhere are started by the user
+    (``edgec worker``), and ``addresses`` says where each listens ("HOST:PORT", in the order of the workers).
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        threads: int = 1,
+        *,
+        addresses: Sequence[str] | None = None,
+        secret: str | None = None,
+        timeout: float = TIMEOUT,
+        cores: Sequence[int] | None = None,
+    ) -> None:
+        """Open the network in ``folder`` and connect to its workers.
+
+        ``secret`` is that of workers at ``addresses``; by default the environment's EDGEC_WORKER_SECRET. ``timeout``
+        is how many seconds an answer may take; ``cores`` keeps each worker that is started here on a core.
+
+        Raises UsageError for a folder that holds no divided network, LinkError where a worker cannot be reached.
+        """
+        self.folder = Path(folder).absolute()
+        self.manifest = read_manifest(self.folder)
+        self._sides = [side_of(self.folder, self.manifest, k) for k in range(len(self.manifest.parts))]
+        self.inputs = tuple(port_of(self.manifest, n) for n in self.manifest.inputs)
+        self.outputs = tuple(port_of(self.manifest, n) for n in self.manifest.outputs)
+        self._own: list[Started] = []
+        self._connections: list[Connection] = []
+        self._selector = selectors.DefaultSelector()
+        self._lock = threading.RLock()
+        self._state = "open"
+        try:
+            self._connect(threads, addresses, secret, timeout, cores)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(
+        self,
+        threads: int,
+        addresses: Sequence[str] | None,
+        secret: str | None,
+        timeout: float,
+        cores: Sequence[int] | None,
+    ) -> None:
+        workers = self.manifest.workers
+        if addresses is None and any(not w.place.is_here for w in workers):
+            far = next(w.place for w in workers if not w.place.is_here)
+            hint = "start edgec worker there, and give the addresses of all: --worker HOST:PORT, once for each"
+            raise UsageError(f"the worker for {far} is on another machine", hint=hint, where=str(self.folder))
+        if addresses is not None and len(addresses) != len(workers):
+            raise UsageError(f"{len(addresses)} addresses for {len(workers)} workers", where=str(self.folder))
+        known = (
+            secrets.token_hex().encode()
+            if addresses is None
+            else secret_of(secret or os.environ.get(SECRET), f"the environment's {SECRET}")
+        )
+        for k, worker in enumerate(workers):
+            folders = [self.folder / p.folder for p in self.manifest.parts if p.worker == k]
+            name = f"worker {k} ({worker.place})"
+            if addresses is None:
+                core = cores[k % len(cores)] if cores else None
+                self._own.append(start(folders, known, threads, core, name))
+            address = addresses[k] if addresses is not None else self._own[-1].address
+            self._connections.append(_connected(address, name, known, digest_of(folders), timeout))
+        for c in self._connections:
+            self._selector.register(c.socket, selectors.EVENT_READ, c)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run one frame: outputs by name from inputs by name.
+
+        Raises ModelError for an input that does not fit, LinkError with the name of a worker that was lost.
+        """
+        (found,) = self.stream([inputs])
+        return found
+
+    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:
+        """Run one frame on arrays in the order of the inputs or by name: the output, or all of them by name."""
+        names = [p.onnx_name for p in self.inputs]
+        if len(arrays) > len(names):
+            raise UsageError(f"{len(arrays)} arrays are given, and the network has {len(names)} inputs")
+        results = self.run({**dict(zip(names, arrays)), **named})
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    def stream(
+        self, frames: Iterable[Mapping[str, np.ndarray]], in_flight: int | None = None
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Outputs of every frame in order, while so many are on their way; by default what the manifest says.
+
+        Frames are taken as others are done, so that an endless supply needs no more memory. Raises as `run` does.
+        """
+        most = self.manifest.in_flight if in_flight is None else in_flight
+        if most < 1:
+            raise UsageError(f"{most} frames in flight", hint="give 1 or more")
+        with self._lock:
+            self._require_open()
+            self._state = "busy"
+            supply = iter(frames)
+            active: deque[Frame] = deque()
+            try:
+                is_over = False
+                while True:
+                    while not is_over and len(active) < most:
+                        try:
+                            given = next(supply)
+                        except StopIteration:
+                            is_over = True
+                            break
+                        active.append(Frame(self.manifest, self._checked(given)))
+                        self._go_on(active[-1])
+                    if not active:
+                        return
+                    while active[0].left:
+                        self._turn()
+                    done = active.popleft()
+                    yield {n: done.tensors[n] for n in self.manifest.outputs}
+            except LinkError:
+                self._state = "lost"
+                self.close()
+                raise
+            finally:
+                if self._state == "busy":
+                    self._finish(active)
+
+    def _finish(self, active: Iterable[Frame]) -> None:
+        """Wait for what was begun, whose results nobody takes, so that the next run finds the workers idle."""
+        try:
+            for frame in active:
+                while frame.left:
+                    self._turn()
+            self._state = "open"
+        except LinkError:
+            self._state = "lost"
+            self.close()
+
+    def _require_open(self) -> None:
+        if self._state != "open":
+            why = {"busy": "is at work on another stream", "lost": "has lost a worker"}.get(self._state, "is closed")
+            raise UsageError(f"the network {why}", hint="open the folder again", where=str(self.folder))
+
+    def _checked(self, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        unknown = [name for name in given if name not in self.manifest.inputs]
+        if unknown:
+            raise ModelError(f"there is no input '{unknown[0]}'", hint=f"they are {', '.join(self.manifest.inputs)}")
+        return {p.onnx_name: Network._checked(p, given) for p in self.inputs}
+
+    def _go_on(self, frame: Frame) -> None:
+        """Queue every part of a frame whose inputs are there."""
+        for k in frame.ready(self.manifest):
+            side = self._sides[k]
+            payload = [bytes_of(frame.tensors[r.tensor], r) for r in side.reads]
+            connection = self._connections[side.entry.worker]
+            connection.ask(k, side.types, payload, side.length, side.out, frame)
+            frame.let_go({r.tensor for r in side.entry.reads})
+            connection.write()
+
+    def _turn(self) -> None:
+        """Move what can be moved, or wait for it: at most until an answer is late."""
+        deadlines = [c.deadline for c in self._connections if c.deadline is not None]
+        wait = max(0.0, min(deadlines, default=time.monotonic() + 1) - time.monotonic())
+        for c in self._connections:
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if c.outgoing else 0)
+            if self._selector.get_key(c.socket).events != wanted:
+                self._selector.modify(c.socket, wanted, c)
+        for key, events in self._selector.select(wait + 0.001):
+            connection: Connection = key.data
+            if events & selectors.EVENT_WRITE:
+                connection.write()
+            if events & selectors.EVENT_READ:
+                for due, data in connection.read():
+                    self._take(due, data)
+        for c in self._connections:
+            c.check_time()
+
+    def _take(self, due: Due, data: np.ndarray) -> None:
+        """The answer of a part: its outputs are there, and other parts may go on."""
+        frame: Frame = due.frame
+        begin = 0
+        for port in self._sides[due.part].writes:
+            tensor = self.manifest.tensors[port.onnx_name]
+            own = data[begin : begin + tensor.bytes]
+            begin += tensor.bytes
+            if frame.readers.get(tensor.name):
+                frame.tensors[tensor.name] = own.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
+        frame.left -= 1
+        self._go_on(frame)
+
+    def memory(self) -> list[int]:
+        """The greatest resident bytes of every worker so far; 0 where its system does not tell."""
+        with self._lock:
+            self._require_open()
+            found = []
+            for c in self._connections:
+                try:
+                    c.socket.settimeout(c.timeout)
+                    c.socket.sendall(Header(ASK, 0, 0, 0, 0).packed())
+                    deadline = time.monotonic() + c.timeout
+                    header = header_of(received(c.socket, HEADER.size, deadline))
+                    require(header, Header(TOLD, 0, 0, MEMORY.size, 0))
+                    found.append(int(MEMORY.unpack(received(c.socket, MEMORY.size, deadline))[0]))
+                except (LinkError, OSError) as error:
+                    self._state = "lost"
+                    self.close()
+                    raise c.lost(str(error)) from None
+                c.socket.setblocking(False)
+            return found
+
+    @property
+    def moved(self) -> list[tuple[int, int]]:
+        """Bytes of tensors that were sent to every worker, and received from it, so far."""
+        return [(c.sent, c.received) for c in self._connections]
+
+    @property
+    def processes(self) -> list[int]:
+        """Process ids of the workers that were started here."""
+        return [s.process.pid for s in self._own]
+
+    def close(self) -> None:
+        """Close the connections and end the workers that were started here; nothing runs afterwards."""
+        if self._state in ("open", "busy"):
+            self._state = "closed"
+        for c in self._connections:
+            with suppress(OSError):
+                c.socket.close()
+        for worker in self._own:
+            if self._state == "lost":
+                worker.process.kill()
+            worker.end()
+        self._own = []
+        self._selector.close()
+
+    def __enter__(self) -> Several:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        """The name and split, and a line for every input and output with its type."""
+        ports = [(kind, p) for kind, group in (("in", self.inputs), ("out", self.outputs)) for p in group]
+        head = f"network {self.manifest.name} by {self.manifest.split} on {len(self.manifest.workers)} devices"
+        return "\n".join([head, *(f"  {kind:3} {p.onnx_name}  {p}" for kind, p in ports)])
+
+    __repr__ = __str__
+
+
+def _connected(address: str, name: str, secret: bytes, digest: bytes, timeout: float) -> Connection:
+    """A connection to the worker at an address, after its greeting. Raises LinkError that names the worker."""
+    host, port = address_of(address)
+    where = f"{name} at {address}"
+    try:
+        end = socket.create_connection((host, port), CONNECTING)
+    except OSError as error:
+        hint = "is edgec worker running there?"
+        raise LinkError(f"cannot be reached: {error.strerror or error}", hint=hint, where=where) from None
+    try:
+        greet_as_coordinator(end, secret, digest)
+    except LinkError as error:
+        end.close()
+        raise LinkError(error.message, hint=error.hint, where=where) from None
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    end.setblocking(False)
+    return Connection(where, end, timeout)

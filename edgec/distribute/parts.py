@@ -1,0 +1,66 @@
+"""Parts of a divided network: a graph for one worker each, and the tensors that cross between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from edgec.ir.dtypes import DTYPES
+from edgec.ir.graph import Graph
+from edgec.ir.types import Type
+
+
+@dataclass(frozen=True)
+class Read:
+    """An input of a part: a tensor, or along ``axis`` its elements from ``begin`` to before ``end``."""
+
+    port: str
+    tensor: str
+    axis: int | None = None
+    begin: int = 0
+    end: int = 0
+
+    def shape(self, whole: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of what is read of a tensor of shape ``whole``."""
+        return tuple(self.end - self.begin if d == self.axis else n for d, n in enumerate(whole))
+
+    def bytes(self, dtype: str, whole: tuple[int, ...]) -> int:
+        return prod(self.shape(whole)) * DTYPES[dtype].itemsize
+
+
+@dataclass(frozen=True)
+class Part:
+    """A graph for one worker. Its outputs are tensors of their names; ``seconds`` are predicted for its kernels."""
+
+    worker: int
+    graph: Graph
+    reads: tuple[Read, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Division:
+    """A network as parts, each after those that it reads from. ``split`` is one, pipeline or rows."""
+
+    split: str
+    parts: tuple[Part, ...]
+    inputs: dict[str, Type]
+    outputs: dict[str, Type]
+
+    @property
+    def tensors(self) -> dict[str, Type]:
+        """Types of the inputs and of everything that a part gives, by name."""
+        made = {name: n.type for part in self.parts for name, n in part.graph.outputs}
+        return {**self.inputs, **made}
+
+    @property
+    def workers(self) -> int:
+        """Number of workers that have a part."""
+        return len({p.worker for p in self.parts})
+
+
+def whole(graph: Graph, worker: int, seconds: float) -> Division:
+    """The undivided network on one worker."""
+    inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
+    outputs = {name: n.type for name, n in graph.outputs}
+    return Division("one", (Part(worker, graph, tuple(Read(n, n) for n in inputs), seconds),), inputs, outputs)

@@ -1,0 +1,66 @@
+"""Parts of a divided network at work in a worker: opened folders, with the arrays that they read bound once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.artifact.folder import read_lock
+from edgec.artifact.names import LOCK
+from edgec.artifact.network import Network, Port
+from edgec.distribute.protocol import checksum, raw
+from edgec.errors import UsageError
+from edgec.ir.dtypes import DTYPES
+
+
+class ServedPart:
+    """A part with its input arrays: messages are received into ``rooms``, and ``run`` gives what is sent back.
+
+    Nothing is allocated for a message. Raises UsageError for a folder that holds no compiled part, or one with sizes
+    that are known only at run time.
+    """
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        self.number = number_of(folder)
+        self._network = Network(folder, threads)
+        ports = (*self._network.inputs, *self._network.outputs)
+        if any(not isinstance(n, int) for p in ports for n in p.shape):
+            raise UsageError("has sizes that are known only at run time", where=str(folder))
+        arrays = {p.onnx_name: np.zeros(_shape(p), DTYPES[p.dtype]) for p in self._network.inputs}
+        self.rooms = [raw(a) for a in arrays.values()]
+        self.length = sum(r.nbytes for r in self.rooms)
+        self.types = checksum([(p.dtype, _shape(p)) for p in self._network.inputs])
+        self.types_out = checksum([(p.dtype, _shape(p)) for p in self._network.outputs])
+        self._call, self._results = self._network.bind(arrays)
+
+    def run(self) -> list[memoryview]:
+        """Run once on what is in the rooms; the bytes of the outputs in order, valid until the next run."""
+        self._call()
+        found: Mapping[str, Any] = self._results()
+        return [raw(a) for a in found.values()]
+
+
+def number_of(folder: Path) -> int:
+    """The number of a part, which its folder is named after. Raises UsageError for another name."""
+    name = folder.absolute().name
+    if not name.startswith("part") or not name[4:].isdecimal():
+        hint = "edgec worker DIR/part0, of a network that was built with --over"
+        raise UsageError("is no folder of a part", hint=hint, where=str(folder))
+    return int(name[4:])
+
+
+def digest_of(folders: Sequence[Path]) -> bytes:
+    """Digest of the parts in these folders, by their numbers and locks: equal parts on both sides have equal ones."""
+    found = sha256()
+    for folder in sorted(folders, key=number_of):
+        read_lock(folder)
+        found.update(f"{number_of(folder)}:".encode() + sha256((folder / LOCK).read_bytes()).digest())
+    return found.digest()
+
+
+def _shape(port: Port) -> tuple[int, ...]:
+    return tuple(int(n) for n in port.shape)

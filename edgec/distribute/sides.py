@@ -1,0 +1,91 @@
+"""Parts as the coordinator knows them: their entries and ports, both messages' sizes, and frames on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.artifact.folder import read_lock
+from edgec.artifact.network import Port
+from edgec.distribute.manifest import Manifest, PartEntry
+from edgec.distribute.parts import Read
+from edgec.distribute.protocol import checksum, raw
+from edgec.errors import UsageError
+
+
+class Frame:
+    """A frame on its way: its tensors, how many parts read each, and how many inputs every part waits for."""
+
+    def __init__(self, manifest: Manifest, inputs: dict[str, np.ndarray]) -> None:
+        self.tensors = inputs
+        self.readers: dict[str, int] = dict.fromkeys(manifest.outputs, 1)
+        for part in manifest.parts:
+            for name in {r.tensor for r in part.reads}:
+                self.readers[name] = self.readers.get(name, 0) + 1
+        self.left = len(manifest.parts)
+        self.waiting = set(range(len(manifest.parts)))
+
+    def ready(self, manifest: Manifest) -> list[int]:
+        """Parts whose inputs are all there, each given once."""
+        found = [k for k in sorted(self.waiting) if all(r.tensor in self.tensors for r in manifest.parts[k].reads)]
+        self.waiting -= set(found)
+        return found
+
+    def let_go(self, names: Iterable[str]) -> None:
+        """Forget tensors that no part reads any more."""
+        for name in names:
+            self.readers[name] -= 1
+            if not self.readers[name]:
+                del self.tensors[name]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A part as the coordinator knows it: its entry, ports in order, and the sizes of both messages."""
+
+    entry: PartEntry
+    reads: tuple[Read, ...]
+    writes: tuple[Port, ...]
+    types: int
+    out: int
+    length: int
+
+
+def side_of(folder: Path, manifest: Manifest, k: int) -> Side:
+    """A part as its folder has it. Raises UsageError where that is not what the manifest says."""
+    entry = manifest.parts[k]
+    where = folder / entry.folder
+    lock = read_lock(where)
+    reads = {r.port: r for r in entry.reads}
+    ins, outs = (tuple(_locked(p) for p in lock.get(key, ())) for key in ("inputs", "outputs"))
+    shapes = {n: r.shape(manifest.tensors[r.tensor].shape) for n, r in reads.items()}
+    fits = {p.onnx_name: (p.dtype, p.shape) for p in ins} == {
+        n: (manifest.tensors[reads[n].tensor].dtype, shape) for n, shape in shapes.items()
+    } and {p.onnx_name: (p.dtype, p.shape) for p in outs} == {
+        n: (manifest.tensors[n].dtype, manifest.tensors[n].shape) for n in entry.writes
+    }
+    if not fits:
+        raise UsageError("is another part than the manifest says", hint="build the network again", where=str(where))
+    types, out = (checksum([(p.dtype, tuple(map(int, p.shape))) for p in group]) for group in (ins, outs))
+    length = sum(manifest.tensors[n].bytes for n in entry.writes)
+    return Side(entry, tuple(reads[p.onnx_name] for p in ins), outs, types, out, length)
+
+
+def _locked(entry: Mapping[str, Any]) -> Port:
+    return Port(entry["onnx_name"], entry["name"], entry["dtype"], tuple(entry["shape"]))
+
+
+def port_of(manifest: Manifest, name: str) -> Port:
+    tensor = manifest.tensors[name]
+    return Port(name, name, tensor.dtype, tensor.shape)
+
+
+def bytes_of(array: np.ndarray, read: Read) -> memoryview:
+    """The bytes of what a part reads of a tensor."""
+    if read.axis is not None:
+        array = array[(slice(None),) * read.axis + (slice(read.begin, read.end),)]
+    return raw(array)

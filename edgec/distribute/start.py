@@ -1,0 +1,88 @@
+"""Worker processes of this machine, started for a coordinator and ended with it."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from edgec.distribute.protocol import SECRET
+from edgec.errors import LinkError
+from edgec.text import printable
+
+#: Seconds until a worker listens, and until one that is told to end has ended.
+PATIENCE, LAST = 60.0, 3.0
+#: How a worker says where it listens.
+LISTENS = "listening at "
+
+
+@dataclass
+class Started:
+    """A worker process and the address that it listens at."""
+
+    process: subprocess.Popen[bytes]
+    address: str
+    errors: IO[bytes]
+
+    def told(self) -> str:
+        """The last line of what it complained about."""
+        self.errors.seek(0)
+        lines = self.errors.read(100_000).decode(errors="replace").strip().splitlines()
+        return printable(lines[-1], 300) if lines else ""
+
+    def end(self) -> None:
+        """End it: it goes by itself when its connection is closed, and is killed where it does not."""
+        try:
+            self.process.wait(LAST)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self.errors.close()
+
+
+def start(folders: Sequence[Path], secret: bytes, threads: int, core: int | None, name: str) -> Started:
+    """Start a worker for the parts in ``folders`` on a free port of 127.0.0.1, on one core where that is given.
+
+    Raises LinkError, which calls it ``name``, where it does not come to listen.
+    """
+    command = [sys.executable, "-m", "edgec", "worker", *map(str, folders), "--listen", "127.0.0.1:0", "--once"]
+    command += ["--threads", str(threads), *(["--core", str(core)] if core is not None else [])]
+    errors = tempfile.TemporaryFile()  # noqa: SIM115  (it is closed with the process)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+        env={**os.environ, SECRET: secret.decode()},
+    )  # fmt: skip
+    found = Started(process, "", errors)
+    line = _first_line(process)
+    if not line.startswith(LISTENS):
+        process.kill()
+        process.wait()
+        told = found.told()
+        found.end()
+        raise LinkError(f"the worker does not start{f': {told}' if told else ''}", where=name)
+    found.address = line.removeprefix(LISTENS).strip()
+    return found
+
+
+def _first_line(process: subprocess.Popen[bytes]) -> str:
+    """The first line that a process prints; what there is of it where it ends, or takes too long."""
+    assert process.stdout is not None
+    said, end = b"", time.monotonic() + PATIENCE
+    with selectors.DefaultSelector() as ready:
+        ready.register(process.stdout, selectors.EVENT_READ)
+        while b"\n" not in said and len(said) < 1000 and (left := end - time.monotonic()) > 0:
+            if ready.select(left):
+                data = os.read(process.stdout.fileno(), 1000)
+                if not data:
+                    break
+                said += data
+    return said.decode(errors="replace").partition("\n")[0]

@@ -1,0 +1,124 @@
+"""Answers about networks over several devices: `build --over`, `bench` and `check` of their folders, and links."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict, Union
+
+from edgec.report.answers.frame import Answered, Figure
+
+
+class MeasuredLink(TypedDict):
+    """A device and the speed of the link to it."""
+
+    device: Annotated[str, "name or file"]
+    link: Annotated[str, "how it is reached"]
+    megabits_per_second: Annotated[float, "millions of bits, in each direction"]
+    latency_us: Annotated[float, "microseconds until a message arrives"]
+
+
+class DividedWorker(MeasuredLink):
+    """A worker of a divided network."""
+
+    worker: Annotated[int, "its number"]
+    arena_bytes: Annotated[int, "arenas of its parts"]
+    weights_bytes: Annotated[int, "weights of its parts"]
+
+
+class DividedPart(TypedDict):
+    """A part of a divided network: a built folder."""
+
+    folder: Annotated[str, "its folder, below that of the network"]
+    worker: Annotated[int, "the worker that runs it"]
+    ms: Annotated[float, "of its kernels: measured, or predicted"]
+    bytes_in: Annotated[int, "that a frame brings to it"]
+    bytes_out: Annotated[int, "that it gives"]
+
+
+class TriedDivision(TypedDict):
+    """A division that was considered."""
+
+    split: Annotated[str, "pipeline or rows"]
+    workers: Annotated[int, "number of devices"]
+    latency_ms: Annotated[float, "predicted, of a frame alone"]
+    frames_per_second: Annotated[Figure, "predicted, with several in flight"]
+
+
+class DividedAnswer(Answered):
+    """The answer of `edgec build --over`."""
+
+    folder: Annotated[str, "the folder with the parts and the manifest"]
+    split: Annotated[str, "`one`, `pipeline` or `rows`: how it was divided"]
+    goal: Annotated[str, "`throughput` or `latency`: what it was divided for"]
+    verdict: Annotated[str, "what dividing it is predicted to gain, in words"]
+    latency_ms: Annotated[float, "predicted, of a frame alone"]
+    frames_per_second: Annotated[Figure, "predicted, with several in flight"]
+    alone_ms: Annotated[float, "of the fastest device by itself, without links"]
+    bytes_a_frame: Annotated[int, "that cross, in both directions"]
+    kernels_measured: Annotated[bool, "parts were timed on this machine; otherwise their times are predicted"]
+    workers: Annotated[list[DividedWorker], "every worker that has a part"]
+    parts: Annotated[list[DividedPart], "every part, after those that it reads from"]
+    tried: Annotated[list[TriedDivision], "divisions that were considered, before parts were timed"]
+
+
+class WorkerMemory(TypedDict):
+    """Memory of a worker."""
+
+    worker: Annotated[int, "its number"]
+    device: Annotated[str, "name or file"]
+    link: Annotated[str, "how it is reached"]
+    resident_bytes: Annotated[int, "greatest resident memory of its process; 0 where its system does not tell"]
+
+
+class DividedBenchAnswer(Answered):
+    """The answer of `edgec bench` of a divided network."""
+
+    split: Annotated[str, "`one`, `pipeline` or `rows`"]
+    goal: Annotated[str, "what it was divided for"]
+    median_ms: Annotated[float, "of a frame alone"]
+    p10_ms: Annotated[float, "a tenth of them take less"]
+    p90_ms: Annotated[float, "nine tenths take less"]
+    calls: Annotated[int, "number of frames that were timed alone"]
+    frames_per_second: Annotated[float, "with several in flight"]
+    frames: Annotated[int, "number of frames of the stream"]
+    bytes_a_frame: Annotated[int, "bytes of tensors that crossed, in both directions"]
+    predicted_latency_ms: Annotated[float, "when it was built"]
+    predicted_frames_per_second: Annotated[Figure, "when it was built"]
+    predicted_bytes_a_frame: Annotated[int, "when it was built"]
+    alone_ms: Annotated[float, "of the fastest device by itself, when it was built"]
+    ratio: Annotated[float, "frames a second over those of one device: above 1 is faster"]
+    workers: Annotated[list[WorkerMemory], "every worker"]
+
+
+class DividedOutput(TypedDict):
+    """An output of a divided network beside its reference, the worst over all samples."""
+
+    name: Annotated[str, "of the output"]
+    max_abs: Annotated[Figure, "largest difference"]
+    max_rel: Annotated[Figure, "largest difference over the largest value of the reference"]
+    ok: Annotated[bool, "within the tolerance"]
+    mismatches: Annotated[Union[int, None], "integers and truth values that are not equal; `null` for floats"]
+    note: Annotated[str, "what else is to be said"]
+
+
+class DividedCheckAnswer(Answered):
+    """The answer of `edgec check` of a divided network."""
+
+    ok: Annotated[bool, "all outputs are within the tolerance"]
+    reference: Annotated[str, "what they were held against"]
+    samples: Annotated[int, "number of inputs"]
+    tolerance: Annotated[float, "relative to the largest value"]
+    devices: Annotated[int, "number of workers"]
+    outputs: Annotated[list[DividedOutput], "every output"]
+
+
+class LinksAnswer(Answered):
+    """The answer of `edgec device probe --links`."""
+
+    links: Annotated[list[MeasuredLink], "every link that was asked for"]
+
+
+class WorkerAnswer(Answered):
+    """The answer of `edgec worker --once`, after its coordinator has gone."""
+
+    address: Annotated[str, "where it listened"]
+    parts: Annotated[int, "number of parts that it served"]

@@ -1,0 +1,79 @@
+"""Divided networks over loopback, on 1, 2 and 3 workers: pipelines give the bits of one device, rows are within 1e-5.
+
+A slice of rows is another shape, for which the scheduler may choose another order of sums. What does not pay is
+refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from divided_cases import divided, image, tower
+
+import edgec
+from edgec.distribute.check import check_over
+from edgec.errors import ModelError, UsageError
+
+
+def agrees(got: np.ndarray, want: np.ndarray, split: str) -> bool:
+    if split == "rows":
+        return bool(np.abs(got - want).max() <= 1e-5 * np.abs(want).max())
+    return np.array_equal(got, want)
+
+
+CASES = [("auto", 1), ("pipeline", 2), ("pipeline", 3), ("rows", 2), ("rows", 3)]
+
+
+@pytest.mark.parametrize(("split", "workers"), CASES)
+def test_gives_what_one_device_gives(split: str, workers: int, tmp_path: Path) -> None:
+    whole = edgec.build(tower().SerializeToString())
+    built = divided(tmp_path, workers, split)
+    assert built.manifest.split == (split if workers > 1 else "one")
+    assert len({p.worker for p in built.manifest.parts}) == workers
+    with edgec.Several(built.folder) as network:
+        for seed in range(2):
+            want = whole.run({"image": image(seed)})["scores"]
+            assert agrees(network.run({"image": image(seed)})["scores"], want, split)
+        before = network.moved
+        stream = network.stream({"image": image(seed)} for seed in range(9))
+        for seed, got in enumerate(stream):
+            assert agrees(got["scores"], whole.run({"image": image(seed)})["scores"], split)
+        moved = sum(map(sum, network.moved)) - sum(map(sum, before))
+        assert moved == 9 * built.manifest.bytes_a_frame
+        assert all(1 << 20 < n < 1 << 30 for n in network.memory())
+        checked = check_over(network)
+        assert checked.ok and checked.reference.startswith("onnxruntime")
+
+
+def test_a_stream_that_is_left_leaves_the_workers_idle(tmp_path: Path) -> None:
+    built = divided(tmp_path, 2, "pipeline")
+    with edgec.Several(built.folder) as network:
+        want = network.run({"image": image()})["scores"]
+        stream = network.stream({"image": image(seed)} for seed in range(50))
+        next(stream)
+        with pytest.raises(UsageError, match="another stream"):
+            network.run({"image": image()})
+        stream.close()
+        assert np.array_equal(network(image()), want)
+        with pytest.raises(ModelError, match="no input 'picture'"):
+            network.run({"picture": image()})
+        with pytest.raises(ModelError, match="expected f32"):
+            network.run({"image": image()[:, :2]})
+        assert np.array_equal(network(image()), want)
+
+
+def test_what_does_not_pay_is_refused(tmp_path: Path) -> None:
+    built = divided(tmp_path, 2, "auto", force=False, link_speed="10M/5")
+    assert built.manifest.split == "one" and len(built.manifest.parts) == 1
+    assert "does not pay" in built.manifest.verdict
+    assert built.choice.others, "nothing was tried"
+
+
+def test_a_folder_of_something_else_stays(tmp_path: Path) -> None:
+    (tmp_path / "over").mkdir()
+    (tmp_path / "over" / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="not empty"):
+        divided(tmp_path, 2, "pipeline")
+    assert (tmp_path / "over" / "mine.txt").read_text() == "mine"
