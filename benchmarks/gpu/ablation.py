@@ -46,7 +46,7 @@ ROUNDS, RUNS = 5, 30
 
 
 def recipes() -> dict[str, Any]:
-    """How each network is made, by name."""
+    """The recipe of each network, by name."""
     from benchmarks.gpu.unseen import UNSEEN
     from benchmarks.networks.make import RECIPES
 

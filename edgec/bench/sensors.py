@@ -133,7 +133,7 @@ def joules_between(before: Reading, after: Reading, seconds: float) -> float | N
 
 
 def hidden(readings: Sequence[Reading]) -> list[str]:
-    """What the system does not tell, in words."""
+    """Figures that the system does not tell, in words."""
     names = {"the clock": "mhz", "the temperature": "celsius"}
     found = [what for what, key in names.items() if all(getattr(r, key) is None for r in readings)]
     if all(r.watts is None and r.joules is None for r in readings):
