@@ -31,6 +31,7 @@ from edgec.fuse.horizontal import fuse_siblings
 from edgec.fuse.join import join
 from edgec.fuse.modes import Mode, mode_of
 from edgec.fuse.one_row import join_rows
+from edgec.fuse.shared_parts import with_shared_parts
 from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import split_formula
@@ -66,7 +67,7 @@ def plan(
     graph = with_floats(graph, keeps=mode.is_planner and (not gpu or few_bits))
     graph, choices = fuse_siblings(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
     if mode.is_planner:
-        graph, more = divided(graph, prices)
+        graph, more = divided(with_shared_parts(graph), prices)
         choices += more
     mode = replace(mode, graph=graph)
     draft = Draft(graph, mode, prices.deciding(graph, chosen))
