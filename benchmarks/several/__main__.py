@@ -2,7 +2,7 @@
 
     python -m benchmarks.several [--seconds 2] [--folder FOLDER] [--write docs/results/several-devices.md] [NAME ...]
 
-Links are loopback, or loopback through a pipe that a token bucket throttles to 1 Gbit and 100 Mbit a second.
+Links are loopback, or those of network namespaces, kept at 1 Gbit and 100 Mbit a second by the kernel (needs root).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 import edgec
 from benchmarks.several.networks import NETWORKS, written
-from benchmarks.several.throttle import throttled
+from benchmarks.several.throttle import Namespace, throttled
 from benchmarks.table import markdown
 from edgec.bench.built import bench_built
 from edgec.distribute.bench import drawn_inputs, measure
@@ -34,13 +34,13 @@ PAGE = """# Several devices
 
 Written by `python -m benchmarks.several --write docs/results/several-devices.md`, on two cores of one machine.
 
-Two workers are processes of this machine, each kept on one core; the coordinator, and the pipes that throttle links,
-run on the same two cores. "x of one" is frames a second over those of one process on one core. The error is the largest
+Two workers are processes of this machine, each kept on one core; the coordinator runs on the same two cores. Slower
+links are those of network namespaces, kept at their speed by the kernel (token buckets). "x of one" is frames a second over those of one process on one core. The error is the largest
 difference from that process, over the largest value. Weights are drawn. `pipeline` and `rows` are forced, so rows where
 they lose are among them; `auto` takes one device where it predicts no gain. That device too gets its frames from the
-coordinator, over the link, so that a slow link makes it slower than a process that has the frames. "predicted" is
-of idle cores: other programs ran on this machine meanwhile, and measured times contain what they took. Simulations
-of boards are not part of this page. Each line is one run of {seconds:g} s.
+coordinator, over the link, so that a slow link makes it slower than a process that has the frames. "predicted" does
+not know that the coordinator, too, takes time of the two cores. Simulations of boards are not part of this page. Each
+line is one run of {seconds:g} s.
 
 {table}
 """
@@ -59,10 +59,10 @@ def row(path: Path, name: str, link: str, split: str, goal: str, folder: Path, s
         addresses = []
         for k in range(len(manifest.workers)):
             parts = [over / p.folder for p in manifest.parts if p.worker == k]
-            worker = start(parts, secret.encode(), 1, k, f"worker {k}")
+            at = stack.enter_context(throttled(k, LINKS[link])) if LINKS[link] else Namespace((), "127.0.0.1")
+            worker = start(parts, secret.encode(), 1, k, f"worker {k}", at.address, at.within)
             stack.callback(worker.end)
-            limit = LINKS[link]
-            addresses.append(stack.enter_context(throttled(worker.address, limit)) if limit else worker.address)
+            addresses.append(worker.address)
         network = stack.enter_context(Several(over, addresses=addresses, secret=secret))
         inputs = drawn_inputs(network)
         whole = edgec.Network(folder / f"{name}_one")

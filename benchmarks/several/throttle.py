@@ -1,47 +1,44 @@
-"""A pipe that carries bytes between a coordinator and a worker no faster than a link would: a token bucket."""
+"""A network namespace for a worker, joined to this one by a link that the kernel keeps at a speed."""
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
-#: Bytes that are carried at once, and the room of a socket: what a driver's queue would hold.
-CHUNK, ROOM = 16 << 10, 64 << 10
+#: Bytes that may pass at once, and how long others wait before they are dropped.
+BURST, QUEUE = "128kb", "200ms"
 
 
-def _carry(source: socket.socket, sink: socket.socket, bytes_per_s: float) -> None:
-    """Carry bytes one way; each chunk leaves when the bucket has tokens for it."""
-    ready = time.monotonic()
-    with suppress(OSError):
-        while data := source.recv(CHUNK):
-            ready = max(ready, time.monotonic()) + len(data) / bytes_per_s
-            if (left := ready - time.monotonic()) > 0:
-                time.sleep(left)
-            sink.sendall(data)
-    for end in (source, sink):
-        with suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+@dataclass(frozen=True)
+class Namespace:
+    """A namespace: the command that runs another one within it, and the worker's own address there."""
+
+    within: tuple[str, ...]
+    address: str
+
+
+def _ip(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: {done.stderr.strip()} (this needs root, and iproute2)")
 
 
 @contextmanager
-def throttled(address: str, bits_per_s: float) -> Iterator[str]:
-    """An address whose one connection leads to the worker at ``address``, at so many bits a second each way."""
-    host, _, port = address.rpartition(":")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def work() -> None:
-            with suppress(OSError):
-                near, _ = server.accept()
-                far = socket.create_connection((host, int(port)))
-                for end in (near, far):
-                    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
-                    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM)
-                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                for a, b in ((near, far), (far, near)):
-                    threading.Thread(target=_carry, args=(a, b, bits_per_s / 8), daemon=True).start()
-
-        threading.Thread(target=work, daemon=True).start()
-        yield "{}:{}".format(*server.getsockname()[:2])
+def throttled(number: int, bits_per_s: float) -> Iterator[Namespace]:
+    """The namespace of worker ``number``, with so many bits a second each way to and from this one."""
+    name, near, far = f"edgec{number}", f"edgec{number}a", f"edgec{number}b"
+    here, there = (f"10.77.{number}.{k}" for k in (1, 2))
+    inside = ("ip", "netns", "exec", name)
+    with ExitStack() as stack:
+        _ip("ip", "netns", "add", name)
+        stack.callback(_ip, "ip", "netns", "delete", name)
+        _ip("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", name)
+        stack.callback(subprocess.run, ["ip", "link", "delete", near], capture_output=True)
+        for at, device, address in (((), near, here), (inside, far, there)):
+            _ip(*at, "ip", "address", "add", f"{address}/30", "dev", device)
+            _ip(*at, "ip", "link", "set", device, "up")
+            limit = ("rate", f"{bits_per_s:.0f}bit", "burst", BURST, "latency", QUEUE)
+            _ip(*at, "tc", "qdisc", "add", "dev", device, "root", "tbf", *limit)
+        yield Namespace(inside, there)

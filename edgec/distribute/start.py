@@ -49,12 +49,21 @@ class Started:
         self.errors.close()
 
 
-def start(folders: Sequence[Path], secret: bytes, threads: int, core: int | None, name: str) -> Started:
-    """Start a worker for the parts in ``folders`` on a free port of 127.0.0.1, on one core where that is given.
+def start(
+    folders: Sequence[Path],
+    secret: bytes,
+    threads: int,
+    core: int | None,
+    name: str,
+    host: str = "127.0.0.1",
+    within: Sequence[str] = (),
+) -> Started:
+    """Start a worker for the parts in ``folders`` on a free port of ``host``, on one core where that is given.
 
-    Raises LinkError, which calls it ``name``, where it does not come to listen.
+    ``within`` is a command that runs it, such as that of a network namespace. Raises LinkError, which calls it ``name``,
+    where it does not come to listen.
     """
-    command = [sys.executable, "-m", "edgec", "worker", *map(str, folders), "--listen", "127.0.0.1:0", "--once"]
+    command = [*within, sys.executable, "-m", "edgec", "worker", *map(str, folders), "--listen", f"{host}:0", "--once"]
     command += ["--threads", str(threads), *(["--core", str(core)] if core is not None else [])]
     errors = tempfile.TemporaryFile()  # noqa: SIM115  (it is closed with the process)
     process = subprocess.Popen(
