@@ -60,8 +60,8 @@ def start(
 ) -> Started:
     """Start a worker for the parts in ``folders`` on a free port of ``host``, on one core where that is given.
 
-    ``within`` is a command that runs it, such as that of a network namespace. Raises LinkError, which calls it ``name``,
-    where it does not come to listen.
+    ``within`` is a command that runs it, such as that of a network namespace. Raises LinkError, which calls it
+    ``name``, where it does not come to listen.
     """
     command = [*within, sys.executable, "-m", "edgec", "worker", *map(str, folders), "--listen", f"{host}:0", "--once"]
     command += ["--threads", str(threads), *(["--core", str(core)] if core is not None else [])]
