@@ -21,7 +21,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.alone import Row, append_row, read_rows
-from benchmarks.gpu import ablation_page, counters, zoo_page
+from benchmarks.gpu import ablation_page, zoo_page
 from benchmarks.gpu.turns import Turns, take
+from edgec.bench import counters
 
 DEVICES = {"CUDA": "cuda_sm90", "OpenCL": "opencl_h200"}
 #: The part of the time in which rows are made ready.
@@ -107,7 +107,7 @@ class One:
         moved = traffic.of_plan(built.stages.plan)
         found = self.row["variants"][language][variant] = {
             "kernels": built.kernels, "read": moved.read, "written": moved.written,
-            "build_s": round(time.perf_counter() - begun, 1), "prefetched": _prefetched(built.program.kernels),
+            "build_s": round(time.perf_counter() - begun, 1), "prefetched": counters.prefetched(built.program.kernels),
         }  # fmt: skip
         if self.is_dry:
             got = built.network.run(inputs)
@@ -148,11 +148,6 @@ class One:
                 "read_counted": sum(c.read for c in counted),
                 "written_counted": sum(c.written for c in counted),
             }
-
-
-def _prefetched(kernels: Sequence[Any]) -> int:
-    """Bytes of weights that kernels fetch for later ones: with an empty cache before each, they are fetched twice."""
-    return sum(size for k in kernels for _, size in getattr(k.schedule, "prefetch", ()))
 
 
 def _opened(folder: Path) -> Any:

@@ -275,6 +275,9 @@ def inspect(
     settings: Settings,
     model: OrBuilt = ".",
     traffic: Annotated[bool, typer.Option("--traffic", help="Plan it too: bytes that each kernel moves.")] = False,
+    counted: Annotated[
+        bool, typer.Option("--counted", help="Run it too: bytes by the counters of its NVIDIA GPU, beside --traffic.")
+    ] = False,
     kernels: Annotated[
         bool, typer.Option("--kernels", help="Compile it for its GPU too: what each kernel takes of it.")
     ] = False,
@@ -283,7 +286,7 @@ def inspect(
     from edgec.report import look
 
     with shown() as progress:
-        found = look.inspect(model, traffic=traffic, kernels=kernels, progress=progress, **settings)
+        found = look.inspect(model, traffic=traffic, counted=counted, kernels=kernels, progress=progress, **settings)
     return Answer(found, found.draw)
 
 

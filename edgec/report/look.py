@@ -12,7 +12,7 @@ from edgec import files, pipeline
 from edgec.api import built_of, interface
 from edgec.artifact.folder import refuse_existing
 from edgec.artifact.names import is_built
-from edgec.build import Buildable, Built, read
+from edgec.build import Buildable, Built, build, read
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
@@ -57,18 +57,21 @@ def inspect(
     model: Buildable | Built,
     *,
     traffic: bool = False,
+    counted: bool = False,
     kernels: bool = False,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Looked:
     """The content of a model: inputs, outputs, sizes, operators, and every operator that is not supported.
 
-    ``traffic`` plans it too, for the bytes that each kernel moves; ``kernels`` compiles it for its GPU, for what each
-    kernel takes of it. Of a build, or its folder, only what its lock file says. Raises ModelError for a file that is no
-    model.
+    ``traffic`` plans it too, for the bytes that each kernel moves, and ``counted`` runs it once for those that the
+    counters of its NVIDIA GPU see; ``kernels`` compiles it for its GPU, for what each kernel takes of it. Of a build,
+    or its folder, only what its lock file says. Raises ModelError for a file that is no model.
     """
     folder = _folder(model)
     if folder is not None:
+        if counted:
+            raise UsageError("bytes are counted of a model, not of a built folder", hint="name the model's file")
         return Looked(built_report.record(folder), built_report.draw)
     assert not isinstance(model, Built)
     options = resolve(settings)
@@ -81,10 +84,15 @@ def inspect(
         except UsageError as error:  # shapes are missing: what the file says can be shown all the same
             problem = error
     moved, memory = None, None
-    if graph is not None and (traffic or options.room):  # where memory is scarce, say whether it fits
-        run = pipeline.run(parsed, Context(options, progress), until="schedule")
-        moved = ledger.record(run) if traffic else None
+    if counted:
+        measure.require_counters(options.device)
+    if graph is not None and (traffic or counted or options.room):  # where memory is scarce, say whether it fits
+        built = build(model, progress=progress, **(settings | {"name": "net"})) if counted else None
+        run = built.stages if built else pipeline.run(parsed, Context(options, progress), until="schedule")
+        moved = ledger.record(run) if traffic or counted else None
         memory = fit(run["schedule"], options.device, options.room, run.stripes)
+        if built is not None and moved is not None:
+            moved = ledger.with_counted(moved, *measure.gpu_counters(built, progress))
     found = inspect_report.record(parsed, graph, missing, problem, moved, memory)
     if kernels and graph is not None:
         rows = measure.gpu_kernels(pipeline.run(parsed, Context(options, progress)), progress)

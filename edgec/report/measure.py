@@ -9,7 +9,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypedDict
 
+import numpy as np
+
 from edgec import api, files
+from edgec.bench import counters
 from edgec.bench.profile import kernel_seconds, launch_seconds
 from edgec.bench.timing import Benched
 from edgec.build import Built
@@ -19,9 +22,11 @@ from edgec.check.unavailable import Unavailable
 from edgec.compress.calibrate import RANDOM, samples
 from edgec.device.compilers import runs_here
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
+from edgec.device.device import Device
 from edgec.emit.language import language_of
 from edgec.emit.source import generate
 from edgec.errors import CheckError, UsageError
+from edgec.execute.samples import random_inputs
 from edgec.frontend.language.facts import facts_of
 from edgec.options.budgets import Budget
 from edgec.pipeline.run import Run
@@ -36,6 +41,8 @@ from edgec.report.record import Record
 
 #: Seconds that a network is timed for, as a whole and kernel by kernel.
 SECONDS = 0.5
+#: Seconds that the counters of a GPU may take: to begin, and for each launch.
+BEGINS, LAUNCH = 120.0, 2.0
 
 
 class Facts(TypedDict):
@@ -46,6 +53,28 @@ class Facts(TypedDict):
     seconds: list[float | None]
     checked: Checked | None
     fidelity: Fidelity | None
+
+
+def require_counters(device: Device) -> None:
+    """Raises UsageError for a device without counters that are read here, ToolchainError without Nsight Compute."""
+    if device.language != "cuda":
+        raise UsageError(
+            f"'{device.name}' has no counters that are read here", hint="--device cuda_sm90 is an NVIDIA GPU"
+        )
+    counters.profiler()
+
+
+def gpu_counters(built: Built, progress: Progress = silent) -> tuple[list[counters.Counted], int]:
+    """Bytes of every launch of one run on drawn inputs by the GPU's counters, and of weights that are fetched ahead.
+
+    The network is built as "net". Raises ToolchainError without Nsight Compute, DeviceError without a GPU.
+    """
+    progress("count")
+    with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
+        inputs = Path(scratch) / "inputs.npz"
+        np.savez(inputs, *random_inputs(built.stages.graph, 0).values())
+        kernels = built.program.kernels
+        return counters.count(built.folder, inputs, BEGINS + LAUNCH * len(kernels)), counters.prefetched(kernels)
 
 
 def gpu_kernels(run: Run, progress: Progress = silent) -> list[Record]:

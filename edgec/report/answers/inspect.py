@@ -25,11 +25,31 @@ class Activations(TypedDict):
     largest_bytes: int
 
 
-class Ledger(Traffic):
+class MovingKernel(LargestKernel, total=False):
+    """A kernel and the bytes that it moves."""
+
+    counted_read: Annotated[int, "with `--counted`: bytes filled into an empty cache, code included"]
+    counted_written: Annotated[int, "with `--counted`: bytes written to the cache"]
+
+
+class CountedBytes(TypedDict):
+    """Bytes of one run by the counters of a GPU."""
+
+    read: int
+    written: int
+    prefetched: Annotated[int, "bytes of `read` that kernels fetched for later ones, which read them again"]
+    launches: Annotated[int, "kernels have counts where each is one launch"]
+
+
+class _WithCounted(TypedDict, total=False):
+    counted: Annotated[CountedBytes, "with `--counted`"]
+
+
+class Ledger(_WithCounted, Traffic):
     """The byte ledger."""
 
     unfused: Annotated[int, "bytes with a kernel for every operator of the model"]
-    kernels: list[LargestKernel]
+    kernels: list[MovingKernel]
 
 
 class Obstacle(TypedDict):
