@@ -90,6 +90,7 @@ NEEDS: tuple[Need, ...] = (
     Need("nvcc", "compiling for NVIDIA GPUs and Jetsons", CUDA_TOOLS, look=lambda: _has_nvcc()),
     Need("an NVIDIA GPU", "running what is built for CUDA here", "install NVIDIA's driver, or take --compiler emulated",
          look=has_gpu),
+    Need("ncu", "inspect --counted: bytes by the counters of an NVIDIA GPU", CUDA_TOOLS, programs=("ncu",)),
     Need("an OpenCL driver", "--device host_pocl, generic_opencl and other GPUs through OpenCL here",
          "apt install pocl-opencl-icd ocl-icd-libopencl1", look=has_opencl),
 )  # fmt: skip
