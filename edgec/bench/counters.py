@@ -61,11 +61,11 @@ def count(folder: Path, inputs: Path, seconds: float) -> list[Counted]:
     return count_program((sys.executable, "-c", RUN, str(folder), str(inputs)), seconds)
 
 
-def count_program(program: Sequence[str], seconds: float) -> list[Counted]:
-    """Every launch of a program that runs kernels; errors are those of `count`."""
+def count_program(program: Sequence[str], seconds: float, options: Sequence[str] = ()) -> list[Counted]:
+    """Every launch of a program, with more ``options`` of the profiler; errors are those of `count`."""
     command = [
         profiler(), "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
-        "--metrics", f"{READ},{WRITTEN}", *program,
+        "--metrics", f"{READ},{WRITTEN}", *options, *program,
     ]  # fmt: skip
     try:
         done = subprocess.run(
