@@ -40,7 +40,8 @@ over those of one process on one core. The error is the largest difference from 
 Weights are drawn. `pipeline` and `rows` are forced, so rows where they lose are among them; `auto` takes one device
 where it predicts no gain. That device too gets its frames from the coordinator, over the link: a slow link makes
 it slower than a process that has the frames. "predicted" does not know that the coordinator, too, takes time of the two
-cores. Simulations of boards are not part of this page. Each line is one run of {seconds:g} s.
+cores. [Boards](several-devices-simulated.md) have a page of their own. Each line is one run of
+{seconds:g} s.
 
 {table}
 """

@@ -60,15 +60,16 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
         "# Training steps beside PyTorch", "",
         f"Written by `{command}`, with PyTorch {torch.__version__} on an {processor()}.",
         f"Random weights and data, `{OPTIMIZER.format(rate=Case.rate)}` on all weights ({', '.join(others)});",
-        "batch normalization uses its statistics. Gradients and losses are compared",
-        "with the module in double precision: the largest difference over the largest gradient of a weight (at",
-        "most 1e-4 passes), and of the losses of so many steps at a tenth of the learning rate over the larger of",
-        "1 and the loss (at most 1e-3), then those of PyTorch itself in fp32. Times are 10th percentiles in",
-        "milliseconds of steps in turns, so that other work of the machine meets both; the ratio is edgec's time",
-        "over the least of PyTorch's. Memory is weights, moments and what a step takes beside them (PyTorch: what",
-        "its allocator held at most), in MiB, and its part of the least of PyTorch's; then what is resident in a",
-        "process of its own (PyTorch eager), on one thread. Two threads are spoiled where PyTorch's best takes",
-        f"more than {SCALES} of its time on one.", "",
+        "batch normalization uses its statistics. Gradients and losses are compared with the module in double precision: the largest",
+        "difference over the largest gradient of a weight (at most 1e-4 passes; or twice the difference of",
+        "PyTorch itself in fp32, which is told then: where many operands of a ReLU are 0 but for rounding,",
+        "gradients differ), and of the losses of so many steps at a tenth of the learning rate over the",
+        "larger of 1 and the loss (at most 1e-3), then those of PyTorch itself in fp32. Times are 10th",
+        "percentiles in milliseconds of steps in turns, so that other work of the machine meets both; the",
+        "ratio is edgec's time over the least of PyTorch's. Memory is weights, moments and what a step takes",
+        "beside them (PyTorch: what its allocator held at most), in MiB, and its part of the least of",
+        "PyTorch's; then what is resident in a process of its own (PyTorch eager), on one thread. Two threads",
+        f"are spoiled where PyTorch's best takes more than {SCALES} of its time on one.", "",
         *(["![losses](training.svg)", ""] if any(r.curves for r in rows) else []),
         "| network | batch | gradients | losses | steps | PyTorch fp32 | threads | edgec ms | PyTorch ms | ratio |"
         " edgec MiB | PyTorch MiB | of it | resident MiB |",
@@ -77,7 +78,9 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
     for row in rows:
         if row.checked is None:
             continue
-        apart = f"{row.checked.gradients:.1e} | {row.checked.losses:.1e}{'' if row.is_right else ' (fails)'}"
+        own = row.checked.narrow_gradients
+        beside = f" (PyTorch fp32 {own:.1e})" if own is not None else ""
+        apart = f"{row.checked.gradients:.1e}{beside} | {row.checked.losses:.1e}{'' if row.is_right else ' (fails)'}"
         begin = f"| {row.name} | {row.batch} | {apart} | {row.steps} | {row.single:.1e}"
         if not row.held:
             lines.append(f"{begin} |" + " |" * 8)

@@ -97,7 +97,8 @@ def checked(name: str, batch: int, steps: int, folder: Path) -> Row:
                 peers.append(Recorded(trainer, module))
                 return peers[-1]
 
-            found = check_training(trainer, vs=None, steps=steps, peer=peer, draw=case.batch)
+            narrow = partial(TorchTraining, trainer, is_double=False, module=module)
+            found = check_training(trainer, vs=None, steps=steps, peer=peer, draw=case.batch, narrow=narrow)
             single = in_single(case, trainer, module, peers[-1].losses)
             drawn = curves(case, trainer, module, steps) if name == CURVE else ()
     except (EdgecError, NotImplementedError) as problem:

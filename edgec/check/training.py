@@ -35,6 +35,8 @@ _LEAST = 1e-3
 #: Batches whose gradients are compared until one passes: where an operand of a ReLU is 0 but for rounding, it goes on
 #: in one precision and ends in the other, so that one batch may differ where nothing is wrong.
 _TRIES = 3
+#: Where none of them passes: times the difference of the reference itself in single precision that pass instead.
+_OF_NARROW = 2.0
 #: A learning rate at which a step of plain SGD shows its gradients to the last bits.
 _LARGE_RATE = 2.0**10
 #: The part of the learning rate that many steps are compared at: random data lead nowhere, and large steps apart.
@@ -68,6 +70,7 @@ class TrainingChecked:
     first_loss: float
     last_loss: float
     bounds: tuple[float, float] = (OF_GRADIENTS, OF_LOSSES)
+    narrow_gradients: float | None = None  # of the reference in single precision, where edgec's did not pass alone
 
     @property
     def ok(self) -> bool:
@@ -83,9 +86,11 @@ def check_training(
     progress: Progress = silent,
     peer: Callable[[], Reference] | None = None,
     draw: Callable[[Trainer, int], list[np.ndarray]] | None = None,
+    narrow: Callable[[], Reference] | None = None,
 ) -> TrainingChecked:
     """Hold a built training against a reference on random data: ``vs`` by name, or what ``peer`` makes.
-    ``draw`` makes a batch of a number.
+    ``draw`` makes a batch of a number. ``narrow`` makes the reference in single precision, whose own gradients may be
+    as far from those in double precision where many operands of a ReLU are 0 but for rounding.
 
     Raises UsageError for a name that is not known.
     """
@@ -96,10 +101,17 @@ def check_training(
     if trainer.said["precision"] != "fp32":
         bounds = (NARROW_GRADIENTS, NARROW_LOSSES)
     begin = peer or partial(reference_of, trainer, vs)
-    gradients, worst = _apart(trainer, begin(), data[0])
-    for batch in data[1:_TRIES]:
-        if gradients > bounds[0]:
-            gradients, worst = min((gradients, worst), _apart(trainer, begin(), batch))
+    narrow = narrow or (partial(reference_of, trainer, vs, is_double=False) if peer is None and vs else None)
+    tried = []
+    for k, batch in enumerate(data[:_TRIES]):
+        tried.append((*_apart(gradients_of(trainer, batch), _first_gradients(begin(), batch)), k))
+        if tried[-1][0] <= bounds[0]:
+            break
+    gradients, worst, best = min(tried)
+    own = None
+    if gradients > bounds[0] and narrow is not None:
+        own, _ = _apart(*(_first_gradients(make(), data[best]) for make in (narrow, begin)))
+        bounds = (max(bounds[0], _OF_NARROW * own), bounds[1])
     trainer.reset()
     reference, rate = begin(), trainer.learning_rate * _CAREFUL
     losses, apart = [], 0.0
@@ -114,19 +126,27 @@ def check_training(
         for name, w in reference.weights().items()
     )
     trainer.reset()
-    return TrainingChecked(reference.version, steps, gradients, worst, apart, weights, losses[0], losses[-1], bounds)
+    ends = losses[0], losses[-1]
+    return TrainingChecked(reference.version, steps, gradients, worst, apart, weights, *ends, bounds, own)
 
 
-def _apart(trainer: Trainer, reference: Reference, batch: list[np.ndarray]) -> tuple[float, str]:
-    """The largest difference of a gradient, and the weight that has it."""
+def _first_gradients(reference: Reference, batch: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """The gradients of a reference in its first step."""
     reference.step(*batch)
-    wanted, found = reference.gradients(), gradients_of(trainer, batch)
+    return reference.gradients()
+
+
+def _apart(found: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> tuple[float, str]:
+    """The largest difference of a gradient, and the weight that has it."""
     least = max(_LEAST * max(float(np.abs(g).max()) for g in wanted.values()), float(np.finfo(np.float32).tiny))
     return max((float(np.abs(found[n] - g).max() / max(np.abs(g).max(), least)), n) for n, g in wanted.items())
 
 
-def reference_of(trainer: Trainer, vs: str | None) -> Reference:
-    """The reference called ``vs``. Raises UsageError for one that there is not, ToolchainError without PyTorch."""
+def reference_of(trainer: Trainer, vs: str | None, is_double: bool = True) -> Reference:
+    """The reference called ``vs``; ``is_double`` is of PyTorch.
+
+    Raises UsageError for one that there is not, ToolchainError without PyTorch.
+    """
     if vs is None:
         return InNumpy(trainer)
     if vs != "torch":
@@ -136,7 +156,7 @@ def reference_of(trainer: Trainer, vs: str | None) -> Reference:
     except ImportError:
         hint = "pip install 'edgec[torch]', or leave out --vs: the graph in numpy is the reference then"
         raise ToolchainError("PyTorch is not installed", hint=hint) from None
-    reference: Reference = TorchTraining(trainer, is_double=True)
+    reference: Reference = TorchTraining(trainer, is_double=is_double)
     return reference
 
 

@@ -304,3 +304,21 @@ def test_a_wrong_step_is_found(trainer: Trainer) -> None:
 
     trainer.reset = elsewhere  # type: ignore[method-assign]
     assert not check_training(trainer, vs=None, steps=3).ok
+
+
+@pytest.mark.parametrize(("of_narrow", "passes"), ((0.0, False), (2e-4, False), (6e-4, True)))
+def test_gradients_may_be_as_far_as_those_of_the_reference(trainer: Trainer, of_narrow: float, passes: bool) -> None:
+    """Twice the distance of the reference in single precision, and not more."""
+
+    class Off(InNumpy):
+        def __init__(self, by: float) -> None:
+            super().__init__(trainer)
+            self.by = by
+
+        def gradients(self) -> dict[str, np.ndarray]:
+            return {name: g * (1 + self.by) for name, g in super().gradients().items()}
+
+    found = check_training(trainer, vs=None, steps=2, peer=lambda: Off(1e-3), narrow=lambda: Off(1e-3 + of_narrow))
+    assert found.narrow_gradients == pytest.approx(of_narrow, abs=1e-5) and found.ok == passes
+    exact = check_training(trainer, vs=None, steps=2, peer=lambda: Off(0.0), narrow=lambda: Off(of_narrow))
+    assert exact.ok and exact.narrow_gradients is None and exact.bounds[0] == 1e-4

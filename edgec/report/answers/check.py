@@ -180,3 +180,6 @@ class TrainingCheckAnswer(Answered):
     first_loss: Annotated[Figure, "loss of the first step"]
     last_loss: Annotated[Figure, "loss of the last step"]
     bounds: Annotated[list[float], "the differences of gradients and of losses that pass"]
+    narrow_gradients: Annotated[
+        Union[Figure, None], "difference of PyTorch's own gradients in fp32, where edgec's are off by more than 1e-4"
+    ]
