@@ -8,6 +8,7 @@ of a stage nothing is counted.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,8 @@ from dataclasses import asdict, dataclass, field
 
 from edgec.errors import LimitError
 
+#: Elements of constants that were needed for a while, each of which counts as one that stays.
+PASSING = 16
 #: Steps between two looks at the clock.
 _STRIDE = 64
 
@@ -86,6 +89,21 @@ def node() -> None:
         if current.nodes > current.limits.nodes:
             raise _exceeded(current, "nodes", current.limits.nodes, f"{current.limits.nodes:,} core operators", None)
         step()
+
+
+def forgotten(node: object | None, elements: int) -> None:
+    """Count a computed constant of so many elements less, once its node is gone (None: at once), all but its work."""
+    current = _CURRENT.get()
+    if current is None:
+        return
+    if node is None:
+        _less(current, elements - elements // PASSING)
+    else:
+        weakref.finalize(node, _less, current, elements - elements // PASSING).atexit = False
+
+
+def _less(stage: _Stage, elements: int) -> None:
+    stage.computed -= elements
 
 
 def computed(elements: int) -> None:

@@ -1,8 +1,9 @@
 """Constants that the import computes, and how much of that one model may ask for.
 
 Results no larger than the stored constants they come from cost what the file already costs. All others are made of
-little: positions, tables, repeated numbers. Their elements are counted for the whole import, together with the work of
-sums, and are held to the limit ``computed``.
+little: positions, tables, repeated numbers. Their elements are counted for the whole import, a part of them where they
+are there already or once they are not needed any more, together with the work of sums, and are held to the limit
+``computed``.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def folded(node: Node) -> Node:
     limits.computed((node.type.elements if is_made else 0) + _terms(node) // _TERMS)
     result = constant_node(evaluate_node(node, [array(a) for a in node.args]))
     if is_made:
+        limits.forgotten(None if result in _made else result, node.type.elements)
         _made.add(result)
     return result
 

@@ -70,6 +70,22 @@ def test_constants_made_of_little_are_counted() -> None:
     built(made(np.ones(1 << 20, np.float32), 1))
 
 
+@pytest.mark.parametrize(("count", "passes"), [(25, True), (90, False)])
+def test_constants_that_are_there_already_count_as_work(count: int, passes: bool) -> None:
+    """The masks of all layers of a network may be equal: a million elements, each time a sixteenth of them."""
+    nodes = [node("Tile", ["w", "n"], [f"r{k}"], name=f"step {k}") for k in range(count)]
+    nodes += [node("Gather", [f"r{k}", "first"], [f"g{k}"]) for k in range(count)]
+    nodes.append(node("Sum", ["x", *(f"g{k}" for k in range(count))], ["y"]))
+    given = [weights("w", np.float32([1, 2, 3, 4])), weights("n", np.int64([1 << 18])), weights("first", np.int64(0))]
+    proto = model(nodes, [tensor_input("x", [1])], initializers=given)
+    context = Context(resolve({"profiles": False, "limits": {"computed": 1 << 22}}))
+    if passes:
+        pipeline.run(proto, context, until="import")
+    else:
+        with pytest.raises(LimitError, match="elements of computed constants"):
+            pipeline.run(proto, context, until="import")
+
+
 @pytest.mark.parametrize("stage", ["import", "simplify", "fuse", "schedule", "emit"])
 def test_every_stage_looks_at_the_clock(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that stands still until a stage begins, and then jumps."""
