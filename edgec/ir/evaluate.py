@@ -31,6 +31,10 @@ _COMBINE = {
 }  # fmt: skip
 
 
+#: Elements that one product may copy of an operand: the windows of a convolution overlap, and are copied one by one.
+COPIED = 1 << 25
+
+
 class Grid:
     """Evaluates expressions over a grid of variables; every result broadcasts against the grid's shape."""
 
@@ -141,9 +145,16 @@ def _product_type(dtype: str, a: Array, b: Array, terms: int) -> np.dtype | None
 
 
 def _sum_of_products(a: Array, b: Array, rank: int, shape: tuple[int, ...]) -> Array:
-    """Sum over the axes from ``rank`` on of a * b, as one batched matrix product."""
+    """Sum over the axes from ``rank`` on of a * b, as one batched matrix product, in parts where that copies much."""
     a = np.broadcast_to(a, (*a.shape[:rank], *shape))
     b = np.broadcast_to(b, (*b.shape[:rank], *shape))
+    larger = max(a, b, key=np.size)
+    longest = max(range(rank), key=lambda k: larger.shape[k], default=0)
+    if larger.size > COPIED and rank and larger.shape[longest] > 1:
+        step = max(larger.shape[longest] * COPIED // larger.size, 1)
+        cuts = range(0, larger.shape[longest], step)
+        parts = [[x[_cut(longest, k, step)] if x.shape[longest] > 1 else x for x in (a, b)] for k in cuts]
+        return np.concatenate([_sum_of_products(*part, rank, shape) for part in parts], longest)
     left = [k for k in range(rank) if a.shape[k] > 1 and b.shape[k] == 1]
     right = [k for k in range(rank) if b.shape[k] > 1 and a.shape[k] == 1]
     batch = [k for k in range(rank) if k not in left and k not in right]
@@ -155,6 +166,10 @@ def _sum_of_products(a: Array, b: Array, rank: int, shape: tuple[int, ...]) -> A
     bm = b.transpose(batch + inner + right + left).reshape(*s, int(np.prod(shape)), -1)
     product = np.matmul(am, bm).reshape(*s, *m, *n)
     return np.asarray(product.transpose(np.argsort(batch + left + right)))
+
+
+def _cut(axis: int, begin: int, extent: int) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, slice(begin, begin + extent))
 
 
 def evaluate_formula(formula: Formula, lookup: Lookup, known: Sizes = NO_SIZES) -> Array:
