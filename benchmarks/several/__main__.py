@@ -25,7 +25,7 @@ from edgec.distribute.start import start
 from edgec.progress import silent
 
 LINKS = {"loopback": 0.0, "1 Gbit": 1e9, "100 Mbit": 1e8}
-SPLITS = (("pipeline", "throughput"), ("rows", "latency"), ("auto", "throughput"))
+SPLITS = (("pipeline", "throughput"), ("rows", "latency"), ("tensor", "latency"), ("auto", "throughput"))
 COLUMNS = [
     "network", "link", "asked for", "taken", "ms a frame", "predicted", "frames/s", "predicted", "x of one",
     "KiB a frame", "MiB a worker", "error",
@@ -35,12 +35,12 @@ PAGE = """# Several devices
 Written by `python -m benchmarks.several --write docs/results/several-devices.md`, on two cores of one machine.
 
 Two workers are processes of this machine, each kept on one core; the coordinator, and the pipes that throttle links,
-run on the same two cores. "x of one" is frames a second over those of one process on one core. The error is the largest
-difference from that process, over the largest value. Weights are drawn. `pipeline` and `rows` are forced, so rows where
-they lose are among them; `auto` takes one device where it predicts no gain. That device too gets its frames from the
-coordinator, over the link, so that a slow link makes it slower than a process that has the frames. "predicted" is
-of idle cores: other programs ran on this machine meanwhile, and measured times contain what they took. Simulations
-of boards are not part of this page. Each line is one run of {seconds:g} s.
+run on the same two cores. "x of one" is frames a second over those of one process on one core. The error is the
+largest difference from that process, over the largest value. Weights are drawn. `pipeline`, `rows` and `tensor` are
+forced, so rows of the table where they lose are among them; `auto` takes one device where it predicts no gain. That
+device too gets its frames from the coordinator, over the link, so that a slow link makes it slower than a process that
+has the frames. "predicted" is of idle cores: other programs ran on this machine meanwhile, and measured times contain
+what they took. Simulations of boards are not part of this page. Each line is one run of {seconds:g} s.
 
 {table}
 """
