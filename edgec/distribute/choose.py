@@ -179,7 +179,7 @@ def _divisions(
         return
     for workers in [places] if wanted.force else range(2, places + 1):
         if wanted.split in ("auto", "pipeline"):
-            found = in_sequence(chain, speeds, workers)
+            found = in_sequence(chain, speeds, workers, wanted.memory)
             if found is not None:
                 yield found
         if wanted.split in ("auto", "rows"):

@@ -85,6 +85,7 @@ NETWORKS = {"mlp": mlp, "convs": convs, "attention": attention, "residual": towe
 
 
 def shared(folder: Path, made: onnx.ModelProto, workers: int, **wanted: Any) -> BuiltParts:
+    folder.mkdir(exist_ok=True)
     path = folder / "net.onnx"
     onnx.save(made, str(path))
     usual = {"force": True, "link_speed": "10G/0.02", "split": "tensor"}
@@ -125,6 +126,15 @@ def test_each_worker_keeps_its_slice_and_a_network_runs_that_fits_none(tmp_path:
     with pytest.raises(UsageError, match="no division fits") as refused:
         shared(tmp_path / "over", made, 2, split="tensor", memory="64K")
     assert "--memory" in str(refused.value.hint)
+
+
+def test_a_division_that_needs_more_memory_is_not_taken(tmp_path: Path) -> None:
+    built = shared(tmp_path, mlp(4001), 2, split="pipeline", memory="900K", force=False, link_speed="1M/5")
+    assert built.manifest.split == "pipeline" and max(kept(built)) < 900 << 10
+    with pytest.raises(UsageError, match="no division fits"):
+        shared(tmp_path / "b", mlp(4001), 1, memory="1M")
+    with pytest.raises(UsageError, match="no size"):
+        shared(tmp_path / "b", mlp(), 2, memory="much")
 
 
 def test_what_is_named_is_divided(tmp_path: Path) -> None:
