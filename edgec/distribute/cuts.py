@@ -15,7 +15,7 @@ from edgec.distribute.rows import Indivisible, Span
 from edgec.distribute.shards import Shards, reduced
 from edgec.errors import UsageError
 from edgec.ir.graph import Graph, Node, topological
-from edgec.ops import node
+from edgec.ops import graphs, node
 from edgec.text import did_you_mean, printable
 
 
@@ -138,24 +138,27 @@ def _sums(value: Node, between: Collection[Node], shares: Sequence[float]) -> It
     for unit in _units(products):
         made = Shards()
         try:
-            pieces = tuple(
-                _piece(value, between, made, (begin, end), unit, k == 0)
-                for k, (begin, end) in enumerate(zip((0.0, *ends), ends))
-            )
+            pieces = tuple(_piece(value, between, made, share, unit) for share in pairwise((0.0, *ends)))
         except Indivisible:
             continue
         yield Cut(value, "sums", pieces, divided=made.divided)
 
 
 def _terms(value: Node, between: Collection[Node]) -> list[Node]:
-    found, stack = [], [value]
+    """The products whose sums the value is, but for what is added to them."""
+    found, stack = [], [(value, True)]
     while stack:
-        n = stack.pop()
-        if n.op == "add" and (n is value or n not in between or _is_added(value, n)):
-            stack.extend(n.args)
-        else:
+        n, is_open = stack.pop()
+        if is_open and n.op == "add":
+            stack.extend((a, _is_open(a, n, between)) for a in n.args)
+        elif is_open:
             found.append(n)
     return found
+
+
+def _is_open(n: Node, reader: Node, between: Collection[Node]) -> bool:
+    """Are the terms of an operand divided too? A value that may be a cut itself is taken whole, but under a bias."""
+    return n not in between or all(a is n or a.is_const for a in reader.args)
 
 
 def _adds_up(n: Node) -> bool:
@@ -177,27 +180,18 @@ def _units(products: Sequence[Node]) -> list[int]:
 
 
 def _piece(
-    n: Node,
-    between: Collection[Node],
-    made: Shards,
-    share: tuple[float, float],
-    unit: int,
-    is_first: bool,
-    top: bool = True,
+    n: Node, between: Collection[Node], made: Shards, share: tuple[float, float], unit: int, is_open: bool = True
 ) -> Node | None:
-    if _adds_up(n):
+    """A worker's part of the sums. What is no product is the part of the first worker, whose share begins at 0."""
+    if is_open and _adds_up(n):
         return made.sums(n, *share, unit)
-    if n.op == "add" and (top or n not in between):
-        parts = [_piece(a, between, made, share, unit, is_first, False) for a in n.args]
+    if is_open and n.op == "add":
+        parts = [_piece(a, between, made, share, unit, _is_open(a, n, between)) for a in n.args]
         there = [p for p in parts if p is not None]
         if len(there) == 2:
             return node("add", *there)
-        return there[0] if there and there[0].type == n.type else (None if not there else _broadcast(there[0], n))
-    return n if is_first else None
-
-
-def _broadcast(part: Node, n: Node) -> Node:
-    return node("broadcast", part, shape=n.type.shape)
+        return graphs.broadcast(there[0], n.type.shape) if there else None
+    return n if share[0] == 0 else None
 
 
 def _gathers(value: Node, shares: Sequence[float]) -> Iterator[Cut]:

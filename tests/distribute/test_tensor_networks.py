@@ -81,7 +81,21 @@ def attention(heads: int = 5, of_head: int = 8) -> onnx.ModelProto:
     return model(nodes, [tensor_input("x", [1, 7, wide])], ["y"], made)
 
 
-NETWORKS = {"mlp": mlp, "convs": convs, "attention": attention, "residual": tower}
+def carried_twice() -> onnx.ModelProto:
+    """x [5, 48] -> y [5, 48]: two layers whose sums are carried on as they are."""
+    nodes, made = [], []
+    for k, (x, y) in enumerate((("x", "m"), ("m", "y"))):
+        nodes += [
+            node("MatMul", [x, f"u{k}"], [f"a{k}"], f"up{k}"),
+            node("Relu", [f"a{k}"], [f"b{k}"], f"relu{k}"),
+            node("MatMul", [f"b{k}", f"d{k}"], [f"c{k}"], f"down{k}"),
+            node("Add", [x, f"c{k}"], [y], f"carried{k}"),
+        ]
+        made += [weights(f"u{k}", drawn(48, 31 + k)), weights(f"d{k}", drawn(31 + k, 48))]
+    return model(nodes, [tensor_input("x", [5, 48])], ["y"], made)
+
+
+NETWORKS = {"mlp": mlp, "carried": carried_twice, "convs": convs, "attention": attention, "residual": tower}
 
 
 def shared(folder: Path, made: onnx.ModelProto, workers: int, **wanted: Any) -> BuiltParts:
