@@ -25,7 +25,7 @@ from edgec.distribute.start import start
 from edgec.progress import silent
 
 LINKS = {"loopback": 0.0, "1 Gbit": 1e9, "100 Mbit": 1e8}
-SPLITS = (("pipeline", "throughput"), ("rows", "latency"), ("auto", "throughput"))
+SPLITS = (("pipeline", "throughput"), ("rows", "latency"), ("tensor", "latency"), ("auto", "throughput"))
 COLUMNS = [
     "network", "link", "asked for", "taken", "ms a frame", "predicted", "frames/s", "predicted", "x of one",
     "KiB a frame", "MiB a worker", "error",
@@ -37,8 +37,8 @@ Written by `python -m benchmarks.several --write docs/results/several-devices.md
 Two workers are processes of this machine, each kept on one core; the coordinator runs on the same two cores. Slower
 links are those of network namespaces, kept at their speed by the kernel (token buckets). "x of one" is frames a second
 over those of one process on one core. The error is the largest difference from that process, over the largest value.
-Weights are drawn. `pipeline` and `rows` are forced, so rows where they lose are among them; `auto` takes one device
-where it predicts no gain. That device too gets its frames from the coordinator, over the link: a slow link makes
+Weights are drawn. `pipeline`, `rows` and `tensor` are forced, so lines where they lose are among them; `auto` takes one
+device where it predicts no gain. That device too gets its frames from the coordinator, over the link: a slow link makes
 it slower than a process that has the frames. "predicted" does not know that the coordinator, too, takes time of the two
 cores. [Boards](several-devices-simulated.md) have a page of their own. Each line is one run of
 {seconds:g} s.

@@ -21,7 +21,10 @@ Over = Annotated[
     ),
 ]
 Split = Annotated[
-    str, typer.Option("--split", metavar="KIND", rich_help_panel=_PANEL, help="With --over: auto, pipeline, rows.")
+    str,
+    typer.Option(
+        "--split", metavar="KIND", rich_help_panel=_PANEL, help="With --over: auto, pipeline, rows or tensor."
+    ),
 ]
 Goal = Annotated[
     str,
@@ -35,6 +38,20 @@ LinkSpeed = Annotated[
     typer.Option(
         "--link-speed", metavar="BITS[/MS]", rich_help_panel=_PANEL,
         help="With --over: links of 1G or 100M/0.5 bits a second and milliseconds; else measured.",
+    ),
+]  # fmt: skip
+Shard = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--shard", metavar="NODE=DIM", rich_help_panel=_PANEL,
+        help="With --over: divide this dimension of a node's result; the rest follows.",
+    ),
+]  # fmt: skip
+Memory = Annotated[
+    Optional[str],
+    typer.Option(
+        "--memory", metavar="BYTES", rich_help_panel=_PANEL,
+        help="With --over: most weights and arenas of a worker, as 64M or in bytes.",
     ),
 ]  # fmt: skip
 Workers = Annotated[
@@ -65,7 +82,7 @@ def build_divided(
 
 def refuse_alone(wanted: dict[str, Any]) -> None:
     """Raises UsageError for options of a division without one."""
-    usual = {"split": "auto", "goal": "throughput", "force": False, "link_speed": None}
+    usual = {"split": "auto", "goal": "throughput", "force": False, "link_speed": None, "shard": (), "memory": None}
     for name, given in wanted.items():
         if given != usual.get(name, given):
             hint = "name the workers: --over host@local --over host@local"

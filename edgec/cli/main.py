@@ -126,9 +126,14 @@ def build(
     goal: divided.Goal = "throughput",
     force: divided.Force = False,
     link_speed: divided.LinkSpeed = None,
+    shard: divided.Shard = None,
+    memory: divided.Memory = None,
 ) -> Answer:
     """Compile MODEL: by default into the folder MODEL-edgec."""
-    wanted: dict[str, Any] = {"split": split, "goal": goal, "force": force, "link_speed": link_speed}
+    wanted: dict[str, Any] = {
+        "split": split, "goal": goal, "force": force, "link_speed": link_speed, "shard": tuple(shard or ()),
+        "memory": memory,
+    }  # fmt: skip
     if over:
         alone: dict[str, Any] = {
             "--bindings": bindings, "--app": app, "--normalize": normalize, "--labels": labels, "--lock": lock,

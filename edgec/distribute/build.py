@@ -24,6 +24,7 @@ from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
 from edgec.options import Options, Settings, resolve
+from edgec.options.resolved import bytes_of
 from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
 
@@ -53,19 +54,24 @@ def build_over(
     goal: str = "throughput",
     force: bool = False,
     link_speed: str | None = None,
+    shard: Sequence[str] = (),
+    memory: int | str | None = None,
     compile: bool = True,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> BuiltParts:
     """Divide a model between devices, and build a part for each in the folder ``out``.
 
-    ``over`` names the workers as DEVICE@LINK; ``split`` is auto, pipeline or rows, ``goal`` throughput or latency.
+    ``over`` names the workers as DEVICE@LINK; ``split`` is auto, pipeline, rows or tensor, ``goal`` throughput
+    or latency.
     Fewer devices are taken where more are not predicted to be faster, unless ``force``. ``link_speed`` ("100M/0.5":
-    bits a second, milliseconds) stands for measuring the links.
+    bits a second, milliseconds) stands for measuring the links. ``shard`` names dimensions that tensor parallelism is
+    to divide (NODE=DIM), and ``memory`` ("64M") is the most that a worker keeps: weights and arenas of its parts.
 
     Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
-    folder, wanted = Path(out), Wanted(split, goal, force)
+    most = None if memory is None else bytes_of(memory, "--memory")
+    folder, wanted = Path(out), Wanted(split, goal, force, tuple(shard), most)
     _refuse_foreign(folder)
     places = places_of(over)
     if not places:

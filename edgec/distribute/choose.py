@@ -6,10 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
+from edgec.distribute.cuts import annotations_of
+from edgec.distribute.memory import Memory
 from edgec.distribute.parts import Division, whole
 from edgec.distribute.places import Place, Speed
 from edgec.distribute.prices import Prices, speeds_beside
 from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
+from edgec.distribute.shards import work
+from edgec.distribute.tensor import along, offered, told_why_not
 from edgec.distribute.timeline import Job, Predicted, predict
 from edgec.errors import UsageError
 from edgec.fuse import Plan
@@ -17,24 +21,33 @@ from edgec.ir.graph import Graph
 from edgec.partition.assign import undivided
 from edgec.text import one_of
 
-SPLITS = ("auto", "pipeline", "rows")
+SPLITS = ("auto", "pipeline", "rows", "tensor")
 GOALS = ("throughput", "latency")
 #: Times that a division must be faster than one device: predictions are no better than that.
 WORTH = 1.05
+#: Ways of tensors whose memory is held against a limit, before none is said to fit.
+TENSORS = 8
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request: how to divide, what for, and whether divisions that do not pay are built."""
+    """A request: how to divide, what for, and whether divisions that do not pay are built.
+
+    ``shard`` are texts NODE=DIM of what tensor parallelism is to divide, ``memory`` the most bytes of a worker.
+    """
 
     split: str = "auto"
     goal: str = "throughput"
     force: bool = False
+    shard: tuple[str, ...] = ()
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         for what, given, known in (("split", self.split, SPLITS), ("goal", self.goal, GOALS)):
             if given not in known:
                 raise UsageError(f"there is no {what} '{given}'", hint=one_of(given, known), where=f"--{what}")
+        if self.shard and self.split not in ("auto", "tensor"):
+            raise UsageError(f"is not for --split {self.split}", hint="give --split tensor", where="--shard")
 
 
 @dataclass(frozen=True)
@@ -102,16 +115,49 @@ def choose(
     hub = hub_of(places, speeds)
     one = priced(whole(graph, fastest, alone[fastest]), speeds, hub, None)
     why = undivided(plan)
+    memory = Memory(prices, wanted.memory)
+    fits = memory.fits(one.division)
     if why or len(places) < 2:
+        if not fits:
+            raise memory.refusal()
         return Choice(one, alone[fastest], (), f"one device: {why}" if why else "one device: there is no other")
     chain = chain_of(plan, blocks)
-    found = [priced(d, speeds, hub, None) for d in _divisions(chain, plan, prices, speeds, wanted, len(places))]
+    divisions = [
+        *_divisions(chain, plan, prices, speeds, wanted, len(places)),
+        *_tensor(graph, alone, prices, speeds, wanted, memory, len(places)),
+    ]
+    tried = [priced(d, speeds, hub, None) for d in divisions]
+    found = [t for t in tried if memory.fits(t.division)]
     if not found:
-        return Choice(one, alone[fastest], (), "one device: no value in the network can be divided so")
+        if not fits:
+            raise memory.refusal()
+        if wanted.split == "tensor" and not tried:
+            raise UsageError("nothing can be divided", hint=told_why_not(graph), where="--split tensor")
+        return Choice(one, alone[fastest], tuple(tried), "one device: no value in the network can be divided so")
     best = min(found, key=lambda t: t.seconds(wanted.goal))
     verdict = told(best, alone[fastest], wanted.goal)
+    if not fits:
+        verdict += "; one device has not enough memory"
     pays = alone[fastest] >= WORTH * best.seconds(wanted.goal)
-    return Choice(best if pays or wanted.force else one, alone[fastest], tuple(found), verdict)
+    return Choice(best if pays or wanted.force or not fits else one, alone[fastest], tuple(tried), verdict)
+
+
+def _tensor(
+    graph: Graph, alone: Sequence[float], prices: Prices, speeds: Sequence[Speed], wanted: Wanted, memory: Memory,
+    places: int,
+) -> Iterator[Division]:  # fmt: skip
+    """The fastest divisions of tensors that fit: for every number of workers, or, where it is forced, for all alone."""
+    if wanted.split not in ("auto", "tensor"):
+        return
+    operations = sum(work(n, frozenset(graph.inputs))[0] for _, n in graph.outputs)
+    for workers in [places] if wanted.force or wanted.shard else range(2, places + 1):
+        asked = annotations_of(graph, wanted.shard, workers)
+        rates = [max(operations, 1) / max(s, 1e-9) for s in alone[:workers]]
+        for way in offered(graph, rates, speeds[:workers], asked, wanted.memory)[:TENSORS]:
+            found = along(graph, way, prices.of_graph)
+            yield found
+            if memory.fits(found):
+                break
 
 
 def told(best: Tried, alone_s: float, goal: str) -> str:
@@ -129,9 +175,11 @@ def _divisions(
     chain: Chain, plan: Plan, prices: Prices, speeds: Sequence[Speed], wanted: Wanted, places: int
 ) -> Iterator[Division]:
     """The best division of every kind for every number of workers; where it is forced, for all of them alone."""
+    if wanted.shard:
+        return
     for workers in [places] if wanted.force else range(2, places + 1):
         if wanted.split in ("auto", "pipeline"):
-            found = in_sequence(chain, speeds, workers)
+            found = in_sequence(chain, speeds, workers, wanted.memory)
             if found is not None:
                 yield found
         if wanted.split in ("auto", "rows"):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from math import inf
 
-from edgec.distribute.intervals import best_intervals
+from edgec.distribute.intervals import Cost, best_intervals
 from edgec.distribute.parts import Division, Part, Read
 from edgec.distribute.places import HANDLED, Speed
 from edgec.fuse import Plan
-from edgec.ir.graph import Graph, Node
+from edgec.ir.graph import Graph, Node, topological
 from edgec.partition.assign import readers_of
 from edgec.partition.divide import operands_of, part_of
 
@@ -78,6 +78,22 @@ class Chain:
                 writes[i][j] = total
         return reads, writes
 
+    @cached_property
+    def weights(self) -> list[list[int]]:
+        """Bytes of the constants of every interval, by its begin and end."""
+        n, stored = len(self.values), frozenset(self.values)
+        own = [{c for c in topological([v], known=stored - {v}) if c.is_const and c not in stored} for v in self.values]
+        found = [[0] * (n + 1) for _ in range(n)]
+        for i in range(n):
+            seen: set[Node] = set()
+            total = 0
+            for j in range(i, n):
+                new = own[j] - seen
+                seen |= new
+                total += sum(c.type.bytes for c in new)
+                found[i][j + 1] = total
+        return found
+
 
 def chain_of(plan: Plan, prices: Sequence[Mapping[Node, float]]) -> Chain:
     """The chain of a plan. ``prices`` are the seconds of blocks by their outputs, for each worker."""
@@ -86,7 +102,7 @@ def chain_of(plan: Plan, prices: Sequence[Mapping[Node, float]]) -> Chain:
     return Chain(plan.graph, values, tuple(tuple(p.get(v, 0.0) for v in values) for p in prices))
 
 
-def stage_cost(chain: Chain, speeds: Sequence[Speed]) -> Callable[[int, int, int], float]:
+def stage_cost(chain: Chain, speeds: Sequence[Speed]) -> Cost:
     """Seconds between two frames of an interval on a worker: those of what takes longest of computing and the link."""
     sums = [[0.0] for _ in chain.seconds]
     for own, times in zip(sums, chain.seconds):
@@ -102,14 +118,27 @@ def stage_cost(chain: Chain, speeds: Sequence[Speed]) -> Callable[[int, int, int
     return cost
 
 
-def in_sequence(chain: Chain, speeds: Sequence[Speed], workers: int) -> Division | None:
+def within(chain: Chain, cost: Cost, limit: int | None) -> Cost:
+    """A cost that is infinite for intervals with more than ``limit`` bytes of weights."""
+    if limit is None:
+        return cost
+    weights, most = chain.weights, limit
+    return lambda worker, begin, end: cost(worker, begin, end) if weights[begin][end] <= most else inf
+
+
+def in_sequence(chain: Chain, speeds: Sequence[Speed], workers: int, limit: int | None = None) -> Division | None:
     """The division into consecutive parts on exactly ``workers`` with the least time between frames.
+
+    Weights of each are within ``limit`` bytes, where any division's are; else those of its largest are the least.
 
     None where there are fewer values than workers, or more than `MOST_VALUES`, whose intervals would take long to try.
     """
     if not workers <= len(chain.values) <= MOST_VALUES:
         return None
-    _, ends = best_intervals(len(chain.values), workers, stage_cost(chain, speeds))
+    cost = stage_cost(chain, speeds)
+    least, ends = best_intervals(len(chain.values), workers, within(chain, cost, limit))
+    if least == inf:
+        _, ends = best_intervals(len(chain.values), workers, lambda _, begin, end: chain.weights[begin][end])
     return along(chain, ends)
 
 

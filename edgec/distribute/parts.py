@@ -40,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Division:
-    """A network as parts, each after those that it reads from. ``split`` is one, pipeline or rows."""
+    """A network as parts, each after those that it reads from. ``split`` is one, pipeline, rows or tensor."""
 
     split: str
     parts: tuple[Part, ...]

@@ -188,15 +188,17 @@ def _rounds(name: str, most: int) -> int:
 
 
 def _ram(given: int | str | None) -> int | None:
-    """Bytes of a number, or of a text such as 300M."""
-    if given is None:
-        return None
+    return None if given is None else bytes_of(given, "--ram")
+
+
+def bytes_of(given: int | str, where: str) -> int:
+    """Bytes of a number, or of a text such as 300M; ``where`` is the option. Raises UsageError for others."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)B?", str(given).upper())
     if found is None or isinstance(given, bool):
-        raise UsageError(f"'{printable(str(given))}' is no size", hint="write 300M, 64K, 1.5G or bytes", where="--ram")
+        raise UsageError(f"'{printable(str(given))}' is no size", hint="write 300M, 64K, 1.5G or bytes", where=where)
     size = int(float(found[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]])
     if size < 1:
-        raise UsageError(f"{size} bytes of RAM hold nothing", hint="give 1 or more")
+        raise UsageError(f"{size} bytes of RAM hold nothing", hint="give 1 or more", where=where)
     return size
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_graphs import conv, graph, relu, value, weights
 
-from edgec.distribute.consecutive import along, chain_of, in_sequence, stage_cost
+from edgec.distribute.consecutive import along, chain_of, in_sequence, stage_cost, within
 from edgec.distribute.intervals import best_intervals
 from edgec.distribute.places import Speed
 from edgec.distribute.prices import Prices
@@ -65,6 +65,7 @@ def test_pipelines_equal_exhaustive_search_on_drawn_networks(seed: int) -> None:
     plan = prices.planned(g, 0)
     chain = chain_of(plan, prices.of_blocks(plan))
     cost = stage_cost(chain, speeds)
+    n = len(chain.values)
     for workers in (1, 2, 3):
         if workers > len(chain.values):
             continue
@@ -76,3 +77,10 @@ def test_pipelines_equal_exhaustive_search_on_drawn_networks(seed: int) -> None:
         assert best == pytest.approx(min(map(largest, everything(len(chain.values), workers))), rel=1e-12)
         found = in_sequence(chain, speeds, workers)
         assert found is not None and found == along(chain, ends)
+        heaviest = {e: max(chain.weights[i][j] for i, j in zip((0, *e), e)) for e in everything(n, workers)}
+        for limit in sorted(set(heaviest.values())):
+            under = [largest(e) for e, most in heaviest.items() if most <= limit]
+            best, ends = best_intervals(n, workers, within(chain, cost, limit))
+            assert best == pytest.approx(min(under), rel=1e-12) and heaviest[ends] <= limit
+        lightest = in_sequence(chain, speeds, workers, 1)
+        assert lightest in [along(chain, e) for e, most in heaviest.items() if most == min(heaviest.values())]

@@ -37,7 +37,7 @@ class DividedPart(TypedDict):
 class TriedDivision(TypedDict):
     """A division that was considered."""
 
-    split: Annotated[str, "pipeline or rows"]
+    split: Annotated[str, "pipeline, rows or tensor"]
     workers: Annotated[int, "number of devices"]
     latency_ms: Annotated[float, "predicted, of a frame alone"]
     frames_per_second: Annotated[Figure, "predicted, with several in flight"]
@@ -47,7 +47,7 @@ class DividedAnswer(Answered):
     """The answer of `edgec build --over`."""
 
     folder: Annotated[str, "the folder with the parts and the manifest"]
-    split: Annotated[str, "`one`, `pipeline` or `rows`: how it was divided"]
+    split: Annotated[str, "`one`, `pipeline`, `rows` or `tensor`: how it was divided"]
     goal: Annotated[str, "`throughput` or `latency`: what it was divided for"]
     verdict: Annotated[str, "what dividing it is predicted to gain, in words"]
     latency_ms: Annotated[float, "predicted, of a frame alone"]
@@ -72,7 +72,7 @@ class WorkerMemory(TypedDict):
 class DividedBenchAnswer(Answered):
     """The answer of `edgec bench` of a divided network."""
 
-    split: Annotated[str, "`one`, `pipeline` or `rows`"]
+    split: Annotated[str, "`one`, `pipeline`, `rows` or `tensor`"]
     goal: Annotated[str, "what it was divided for"]
     median_ms: Annotated[float, "of a frame alone"]
     p10_ms: Annotated[float, "a tenth of them take less"]

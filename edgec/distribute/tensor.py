@@ -1,0 +1,215 @@
+"""Tensor parallelism: the workers share the work between cuts of a network, and each keeps its slice of the weights.
+
+The stretches between cuts are chosen by dynamic programming over (seconds, bytes of weights of every worker): of all
+ways to reach a cut those stay that no other one beats in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from edgec.distribute.cuts import Annotation, Cut, cuts, narrow, wanted_of
+from edgec.distribute.parts import Division, Part, Read
+from edgec.distribute.places import HANDLED, Speed
+from edgec.distribute.rows import Indivisible
+from edgec.distribute.shards import reduced, work
+from edgec.ir.graph import Graph, Node, intern, placeholder, topological
+from edgec.ops import node
+from edgec.text import printable
+
+#: Cuts before one that a stretch may begin at, and ways to reach a cut that are kept.
+REACH, KEPT = 12, 64
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What leads from one cut to the next: its seconds, and the bytes of weights of every worker."""
+
+    seconds: float
+    weights: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """Cuts in order, with the seconds until the last of them is there and the bytes of weights of every worker."""
+
+    cuts: tuple[Cut, ...]
+    seconds: float
+    weights: tuple[int, ...]
+
+
+#: What leads from a cut (None: the inputs) to another; None where the other needs something else too.
+Lead = Callable[["Cut | None", Cut], "Stretch | None"]
+
+
+def leads(graph: Graph, operations_per_s: Sequence[float], speeds: Sequence[Speed]) -> Lead:
+    """The prices of stretches: the slowest worker counts, and links carry what is read and given."""
+    inputs = frozenset(graph.inputs)
+    known: dict[tuple[Node | None, Node], tuple[int, int] | None] = {}
+
+    def needed(begin: Node | None, piece: Node) -> tuple[int, int] | None:
+        if (begin, piece) not in known:
+            there = inputs if begin is None else frozenset((begin,))
+            is_whole = begin is not None and any(n in inputs for n in topological([piece], known=there))
+            known[begin, piece] = None if is_whole else work(piece, there)
+        return known[begin, piece]
+
+    def lead(begin: Cut | None, end: Cut) -> Stretch | None:
+        seconds, weights = 0.0, []
+        read = sum(n.type.bytes for n in inputs) if begin is None else handed(begin)
+        for piece, rate, speed in zip(end.pieces, operations_per_s, speeds):
+            found = needed(begin.value if begin is not None else None, piece) if piece is not None else (0, 0)
+            if found is None:
+                return None
+            weights.append(found[1])
+            if piece is not None:
+                moved = read + piece.type.bytes
+                own = found[0] / rate + speed.seconds(moved) + moved / HANDLED + 2 * speed.latency_s
+                seconds = max(seconds, own)
+        return Stretch(seconds, tuple(weights))
+
+    return lead
+
+
+def handed(cut: Cut) -> int:
+    """Bytes that a reader of a cut receives: all of its partial sums, or its slices."""
+    return sum(p.type.bytes for p in cut.pieces if p is not None)
+
+
+def ways(
+    stages: Sequence[Sequence[Cut]], lead: Lead, required: Collection[int] = (), limit: float | None = None
+) -> list[Way]:
+    """The ways to the last of the stages, the fastest first.
+
+    At least one cut of each way is shared by workers; none leaves a ``required`` stage out. Under a ``limit`` on the
+    bytes of weights of each worker, they are those that no other beats in both seconds and weights: all of them while
+    they are no more than `KEPT`.
+    """
+    reached: list[list[Way]] = []
+    for k, stage in enumerate(stages):
+        own: list[Way] = []
+        earliest = max([r for r in required if r < k], default=0)
+        for cut in stage:
+            first = lead(None, cut) if not any(r < k for r in required) else None
+            if first is not None:
+                own.append(Way((cut,), first.seconds, first.weights))
+            for before in (w for group in reached[max(earliest, k - REACH) :] for w in group):
+                further = lead(before.cuts[-1], cut)
+                if further is not None:
+                    weights = tuple(a + b for a, b in zip(before.weights, further.weights))
+                    own.append(Way((*before.cuts, cut), before.seconds + further.seconds, weights))
+        reached.append(_unbeaten(own, limit))
+    return sorted((w for w in reached[-1] if is_shared(w)), key=lambda w: w.seconds) if reached else []
+
+
+def is_shared(way: Way) -> bool:
+    """Do several workers share a cut of it?"""
+    return any(c.kind != "one" for c in way.cuts)
+
+
+def _unbeaten(found: Sequence[Way], limit: float | None) -> list[Way]:
+    """The ways to each cut that count: the fastest one, or under a limit those that none beats in both."""
+    groups: dict[tuple[Cut, bool], list[Way]] = {}
+    for way in sorted(found, key=lambda w: (w.seconds, w.weights)):
+        if limit is not None and max(way.weights) > limit:
+            continue
+        kept = groups.setdefault((way.cuts[-1], is_shared(way)), [])
+        if not kept or (limit is not None and not any(_is_lighter(k, way) for k in kept)):
+            kept.append(way)
+    return [w for kept in groups.values() for w in _few(kept)]
+
+
+def _is_lighter(a: Way, b: Way) -> bool:
+    return all(x <= y for x, y in zip(a.weights, b.weights))
+
+
+def _few(found: list[Way]) -> list[Way]:
+    """Half of those that are kept are the fastest, and half the lightest."""
+    if len(found) <= KEPT:
+        return found
+    fast, rest = found[: KEPT // 2], found[KEPT // 2 :]
+    return [*fast, *sorted(rest, key=lambda w: max(w.weights))[: KEPT // 2]]
+
+
+def along(graph: Graph, way: Way, price: Callable[[int, Graph], float]) -> Division:
+    """The division: a part for every piece of every cut, and one that puts the outputs together."""
+    names = {str(n.attributes["name"]) for n in graph.inputs} | {name for name, _ in graph.outputs}
+    prefix = next(p for p in ("shard", *(f"shard{k}" for k in range(99))) if not any(n.startswith(p) for n in names))
+    parts: list[Part] = []
+    begin: tuple[Node, Node, tuple[Node, ...]] | None = None
+    shared = way.cuts[:-1] if way.cuts[-1].kind == "one" else way.cuts  # the last part is the first worker's anyway
+    for number, cut in enumerate(shared):
+        ports = []
+        for worker, piece in enumerate(cut.pieces):
+            if piece is not None:
+                name = f"{prefix}{number}_{worker}"
+                own = _graph(graph, ((name, piece),), begin)
+                parts.append(Part(worker, own, _reads(own), price(worker, own)))
+                ports.append(placeholder(name, piece.type))
+        begin = (cut.value, _together(cut, ports), tuple(ports))
+    last = _graph(graph, graph.outputs, begin)
+    parts.append(Part(0, last, _reads(last), price(0, last)))
+    inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
+    return Division("tensor", tuple(parts), inputs, {name: n.type for name, n in graph.outputs})
+
+
+def _together(cut: Cut, ports: Sequence[Node]) -> Node:
+    whole = ports[0]
+    if cut.kind == "gather":
+        return node("concat", *ports, axis=cut.axis) if len(ports) > 1 else whole
+    for port in ports[1:]:
+        whole = node("add", whole, port)
+    return whole
+
+
+def _reads(graph: Graph) -> tuple[Read, ...]:
+    return tuple(Read(name, name) for name in (str(n.attributes["name"]) for n in graph.inputs))
+
+
+def _graph(
+    graph: Graph, outputs: Sequence[tuple[str, Node]], begin: tuple[Node, Node, tuple[Node, ...]] | None
+) -> Graph:
+    """The graph of some values, which begins at a cut that was put together from its pieces, or at the inputs."""
+    new: dict[Node, Node] = {begin[0]: begin[1]} if begin is not None else {}
+    origin: dict[Node, tuple[str, ...]] = {}
+    for n in topological((n for _, n in outputs), known=frozenset(new)):
+        new[n] = n if not n.args else intern(n.op, tuple(new[a] for a in n.args), n.attributes, n.type)
+        if n in graph.origin:
+            origin[new[n]] = tuple(dict.fromkeys((*origin.get(new[n], ()), *graph.origin[n])))
+    named = tuple((name, new[n]) for name, n in outputs)
+    there = set(topological(n for _, n in named))
+    ports = (*graph.inputs, *(begin[2] if begin is not None else ()))
+    return Graph(tuple(p for p in ports if p in there), named, graph.name, origin)
+
+
+def offered(
+    graph: Graph, operations_per_s: Sequence[float], speeds: Sequence[Speed], asked: Sequence[Annotation] = (),
+    limit: int | None = None,
+) -> list[Way]:  # fmt: skip
+    """The ways to divide a graph for workers of these rates, the fastest first; all of them divide what is asked for.
+
+    Their weights are within ``limit`` bytes a worker; where none is, the lightest one is given alone.
+    Raises UsageError where something that is asked for cannot be divided.
+    """
+    stages = cuts(graph, operations_per_s)
+    if not stages:
+        return []
+    wanted, required = wanted_of(stages, asked, len(operations_per_s))
+    lead = leads(graph, operations_per_s, speeds)
+    found = ways(wanted, lead, required, limit)
+    if found or limit is None:
+        return found
+    return sorted(ways(wanted, lead, required, inf), key=lambda w: max(w.weights))[:1]
+
+
+def told_why_not(graph: Graph) -> str:
+    """The first node of a graph that no worker can compute a part of, and why, in words."""
+    for n in graph.operations():
+        try:
+            reduced(n)
+        except Indivisible as error:
+            if n in narrow(graph):
+                return f"'{printable((graph.names(n) or (n.op,))[0])}': {error.message}"
+    return "no value is one that all paths go through"
