@@ -152,9 +152,11 @@ def _sum_of_products(a: Array, b: Array, rank: int, shape: tuple[int, ...]) -> A
     longest = max(range(rank), key=lambda k: larger.shape[k], default=0)
     if larger.size > COPIED and rank and larger.shape[longest] > 1:
         step = max(larger.shape[longest] * COPIED // larger.size, 1)
-        cuts = range(0, larger.shape[longest], step)
-        parts = [[x[_cut(longest, k, step)] if x.shape[longest] > 1 else x for x in (a, b)] for k in cuts]
-        return np.concatenate([_sum_of_products(*part, rank, shape) for part in parts], longest)
+        parts = []
+        for k in range(0, larger.shape[longest], step):
+            x, y = (v[_cut(longest, k, step)] if v.shape[longest] > 1 else v for v in (a, b))
+            parts.append(_sum_of_products(x, y, rank, shape))
+        return np.concatenate(parts, longest)
     left = [k for k in range(rank) if a.shape[k] > 1 and b.shape[k] == 1]
     right = [k for k in range(rank) if b.shape[k] > 1 and a.shape[k] == 1]
     batch = [k for k in range(rank) if k not in left and k not in right]
