@@ -14,6 +14,7 @@ from plain_operators import conv, last, pcg4d, scattered, scattered_nd
 
 from edgec import ops
 from edgec.errors import ModelError
+from edgec.frontend import formula as _formula  # noqa: F401  (it registers an operator)
 from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node, run
 from edgec.ir.expr import Expr
