@@ -90,8 +90,8 @@ def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[
 
 
 def in_flight(division: Division) -> int:
-    """Frames at once: one for every part that computes, and one that is on its way."""
-    return len(division.parts) + 1
+    """Frames at once: one for every part that computes and one that is on its way; at most two for each worker."""
+    return min(len(division.parts), 2 * division.workers - 1) + 1
 
 
 def priced(division: Division, speeds: Sequence[Speed], hub: Speed | None, seconds: Sequence[float] | None) -> Tried:
@@ -146,14 +146,21 @@ def _tensor(
     graph: Graph, alone: Sequence[float], prices: Prices, speeds: Sequence[Speed], wanted: Wanted, memory: Memory,
     places: int,
 ) -> Iterator[Division]:  # fmt: skip
-    """The fastest divisions of tensors that fit: for every number of workers, or, where it is forced, for all alone."""
+    """The fastest divisions of tensors that fit: for every number of workers, or, where it is forced, for all alone.
+
+    Of those that nobody asked for, and no memory needs, the ones that one device is estimated to beat are left out: to
+    price them exactly, every part would be planned.
+    """
     if wanted.split not in ("auto", "tensor"):
         return
     operations = sum(work(n, frozenset(graph.inputs))[0] for _, n in graph.outputs)
     for workers in [places] if wanted.force or wanted.shard else range(2, places + 1):
         asked = annotations_of(graph, wanted.shard, workers)
         rates = [max(operations, 1) / max(s, 1e-9) for s in alone[:workers]]
-        for way in offered(graph, rates, speeds[:workers], asked, wanted.memory)[:TENSORS]:
+        ways = offered(graph, rates, speeds[:workers], asked, wanted.memory)[:TENSORS]
+        if wanted.split == "auto" and not wanted.shard and wanted.memory is None:
+            ways = [w for w in ways if w.seconds < min(alone)]
+        for way in ways:
             found = along(graph, way, prices.of_graph)
             yield found
             if memory.fits(found):

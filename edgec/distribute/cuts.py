@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from edgec.distribute.row_split import cuts_of
 from edgec.distribute.rows import Indivisible, Span
-from edgec.distribute.shards import Shards, reduced
+from edgec.distribute.shards import Shards, needs, reduced
 from edgec.errors import UsageError
 from edgec.ir.graph import Graph, Node, topological
 from edgec.ops import graphs, node
@@ -194,10 +194,31 @@ def _piece(
     return n if share[0] == 0 else None
 
 
+def _divides_weights(value: Node, axis: int) -> bool:
+    """Is a slice of the value computed with a slice of some weight? Looks back to the weights of each path alone."""
+    stack: list[tuple[Node, Span]] = [(value, Span(axis, 0, int(value.type.shape[axis]) // 2 or 1))]
+    seen = set(stack)
+    while stack:
+        n, span = stack.pop()
+        try:
+            wanted = needs(n, span)
+        except Indivisible:
+            continue
+        weights = [w for a, w in zip(n.args, wanted) if a.is_const and a.type.rank > 1]
+        if any(w is not None for w in weights):
+            return True
+        if weights and _adds_up(n):
+            continue  # positions of its operand are those of its result, and so on
+        further = {(a, w) for a, w in zip(n.args, wanted) if w is not None and a.op not in ("const", "input")} - seen
+        stack.extend(further)
+        seen |= further
+    return False
+
+
 def _gathers(value: Node, shares: Sequence[float]) -> Iterator[Cut]:
     """The value in slices of each dimension that is long enough, where that divides weights too."""
     for axis, extent in enumerate(value.type.shape):
-        if int(extent) < len(shares):
+        if int(extent) < len(shares) or not _divides_weights(value, axis):
             continue
         made = Shards()
         edges = cuts_of(int(extent), shares)

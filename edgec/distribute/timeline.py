@@ -13,7 +13,7 @@ from itertools import count
 
 from edgec.distribute.places import HANDLED, Speed
 
-#: Frames that are played through for the time between two of them.
+#: Frames that are played through for the time between two of them, at least.
 FRAMES = 24
 
 
@@ -40,9 +40,11 @@ class Predicted:
 def predict(jobs: Sequence[Job], speeds: Sequence[Speed], in_flight: int, hub: Speed | None = None) -> Predicted:
     """Times of ``jobs`` over links of ``speeds`` (one a worker) with so many frames at once."""
     (latency,) = _ends(jobs, speeds, 1, 1, hub)
-    ends = _ends(jobs, speeds, FRAMES, in_flight, hub)
+    ends = sorted(_ends(jobs, speeds, max(FRAMES, 6 * in_flight), in_flight, hub))
     half = len(ends) // 2  # the first frames fill the pipeline
     period = (ends[-1] - ends[half - 1]) / (len(ends) - half)
+    busiest = max(sum(j.seconds for j in jobs if j.worker == w) for w in {j.worker for j in jobs})
+    period = max(period, busiest)  # frames that take turns on all workers may end close together
     return Predicted(latency, period, sum(j.bytes_in + j.bytes_out for j in jobs))
 
 

@@ -14,6 +14,7 @@ from edgec.distribute.consecutive import along, chain_of, in_sequence, stage_cos
 from edgec.distribute.intervals import best_intervals
 from edgec.distribute.places import Speed
 from edgec.distribute.prices import Prices
+from edgec.distribute.timeline import Job, predict
 from edgec.ir.graph import Graph
 from edgec.ops import node
 from edgec.options import resolve
@@ -84,3 +85,12 @@ def test_pipelines_equal_exhaustive_search_on_drawn_networks(seed: int) -> None:
             assert best == pytest.approx(min(under), rel=1e-12) and heaviest[ends] <= limit
         lightest = in_sequence(chain, speeds, workers, 1)
         assert lightest in [along(chain, e) for e, most in heaviest.items() if most == min(heaviest.values())]
+
+
+def test_no_period_is_shorter_than_the_work_of_a_worker() -> None:
+    """Parts that take turns on both workers end close together, many frames at once, and are no faster for that."""
+    jobs = [Job(k % 2, 0.01, 1000, 1000, (k - 2, k - 1) if k % 2 == 0 and k else (k - 3, k - 2) if k > 1 else ())
+            for k in range(8)]  # fmt: skip
+    for frames in (1, 4, 9, 40):
+        found = predict(jobs, [Speed(1e9, 1e-4)] * 2, frames)
+        assert found.period_s >= 0.04 and found.latency_s >= 0.04
