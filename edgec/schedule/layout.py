@@ -102,15 +102,20 @@ def _channel_of(block: Block, anchor: Node) -> int | None:
 
 
 def _used_of(block: Block, operand: Node, variables: tuple[Expr, ...]) -> set[Expr]:
-    """Those of ``variables`` that the indices of an operand change with, or of what the block computes it from."""
+    """Those of ``variables`` that the indices of an operand change with, or of what the block computes it from.
+
+    What an operand is a view of, such as weights that a training step has in another shape, is loaded in its place.
+    """
+    loads = X.loads(block.formula.body)
+    loaded = {load.value for load in loads}
     read, todo = set(), [operand]
     while todo:
         node = todo.pop()
         if node not in read:
             read.add(node)
-            todo += node.args if node in block.nodes else ()
-    loads = (load for load in X.loads(block.formula.body) if load.value in read)
-    return {v for load in loads for i in load.args for v in X.free_variables(i)} & set(variables)
+            is_view = node not in loaded and len(node.args) == 1
+            todo += node.args if node in block.nodes or is_view else ()
+    return {v for load in loads if load.value in read for i in load.args for v in X.free_variables(i)} & set(variables)
 
 
 def _spread(plan: Plan, votes: dict[Node, Counter[int]], fixed: set[Node]) -> None:
