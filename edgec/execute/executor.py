@@ -62,6 +62,7 @@ class PlanRun:
             n: checked_input(n.attributes["name"], n.type, inputs, self.sizes) for n in plan.graph.inputs
         }
         self.owned: dict[Node, np.ndarray] = {}
+        self.views: dict[Node, list[Node]] = {}  # the values in an owner's memory
         self.computed: dict[Node, list[Expr]] = {}
         for s, n in plan.sizes.items():
             self.computed.setdefault(n, []).append(s)
@@ -82,6 +83,7 @@ class PlanRun:
             # The dots keep a value without dimensions an array.
             box: tuple[Any, ...] = (..., *(slice(o, o + n) for o, n in zip(corner, shape)))
             self.arrays[node] = memory[box]
+            self.views.setdefault(root, []).append(node)
         return self.arrays[node]
 
     def memory(self, root: Node) -> np.ndarray:
@@ -115,10 +117,34 @@ class PlanRun:
         return result
 
     def run(self) -> dict[str, np.ndarray]:
+        """The outputs by name; memory is given up when nobody reads it any more."""
+        ends = self._last_uses()
         for k in range(len(self.plan.blocks)):
             self.step(k)
+            for root in ends.get(k, ()):
+                self.owned.pop(root, None)
+                for node in self.views.pop(root, ()):
+                    del self.arrays[node]
         check_demands((message, bool(self.array(n))) for message, n in self.plan.demands)
         return {name: np.array(self.array(n)) for name, n in self.plan.outputs}
+
+    def _last_uses(self) -> dict[int, list[Node]]:
+        """The owners of memory by the last block that reads or writes it; results and inputs have no last one."""
+        plan = self.plan
+        last: dict[Node, int] = {}
+        for k, block in enumerate(plan.blocks):
+            guards = (n for n, _ in plan.guards.get(block.output, ()))
+            for node in (block.output, *block.inputs, *guards):
+                if not node.is_const:
+                    last[plan.root_of(node)[0]] = k
+        results = (n for _, n in (*plan.outputs, *plan.demands))
+        for node in (*results, *plan.sizes.values(), *plan.graph.inputs):
+            if not node.is_const:
+                last.pop(plan.root_of(node)[0], None)
+        ends: dict[int, list[Node]] = {}
+        for root, k in last.items():
+            ends.setdefault(k, []).append(root)
+        return ends
 
 
 def run_plan(plan: Plan, inputs: Arrays) -> dict[str, np.ndarray]:
