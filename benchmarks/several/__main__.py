@@ -37,7 +37,7 @@ Written by `python -m benchmarks.several --write docs/results/several-devices.md
 Two workers are processes of this machine, each kept on one core; the coordinator runs on the same two cores. Slower
 links are those of network namespaces, kept at their speed by the kernel (token buckets). "x of one" is frames a second
 over those of one process on one core. The error is the largest difference from that process, over the largest value.
-Weights are drawn. `pipeline`, `rows` and `tensor` are forced, so lines where they lose are among them; `auto` takes one
+Weights are drawn. `pipeline`, `rows` and `tensor` are forced, so rows where they lose are among them; `auto` takes one
 device where it predicts no gain. That device too gets its frames from the coordinator, over the link: a slow link makes
 it slower than a process that has the frames. "predicted" does not know that the coordinator, too, takes time of the two
 cores. [Boards](several-devices-simulated.md) have a page of their own. Each line is one run of
