@@ -25,7 +25,7 @@ REACH, KEPT = 12, 64
 
 @dataclass(frozen=True)
 class Stretch:
-    """What leads from one cut to the next: its seconds, and the bytes of weights of every worker."""
+    """The work from one cut to the next: its seconds, and the bytes of weights of every worker."""
 
     seconds: float
     weights: tuple[int, ...]
@@ -40,7 +40,7 @@ class Way:
     weights: tuple[int, ...]
 
 
-#: What leads from a cut (None: the inputs) to another; None where the other needs something else too.
+#: The stretch from a cut (None: the inputs) to another; None where the other needs something else too.
 Lead = Callable[["Cut | None", Cut], "Stretch | None"]
 
 
