@@ -127,7 +127,7 @@ def rows_of(graph: Graph, value: Node, span: Span, name: str) -> tuple[Graph, di
             taken[named] = own
             new[n] = n if own is None else placeholder(named, _typed(n, own))
         elif n.is_const:
-            new[n] = n if own is None else constant(_cut(n, own))
+            new[n] = n if own is None else constant(cut(n, own))
         else:
             new[n] = _again(n, own, new, spans)
         if n in graph.origin:
@@ -143,7 +143,7 @@ def _again(n: Node, own: Span | None, new: Mapping[Node, Node], spans: Spans) ->
     if own is None:
         return intern(n.op, operands, n.attributes, n.type)
     try:
-        found = node(n.op, *operands, **_attributes(n, own, wanted))
+        found = node(n.op, *operands, **attributes_of(n, own, wanted))
     except ModelError as error:
         raise Indivisible(f"rows of '{n.op}': {error.message}") from None
     if found.type != _typed(n, own):
@@ -161,7 +161,7 @@ def _part(operand: Node, there: Span | None, wanted: Span | None) -> Node:
     return graphs.part(operand, starts, shape)
 
 
-def _attributes(n: Node, own: Span, wanted: tuple[Span | None, ...]) -> dict[str, Any]:
+def attributes_of(n: Node, own: Span, wanted: tuple[Span | None, ...]) -> dict[str, Any]:
     """The attributes of a node for some of its rows: amounts and shapes are about these."""
     found = n.attributes
     axis, source = own.axis, wanted[0] if wanted else None
@@ -190,5 +190,6 @@ def _typed(n: Node, span: Span) -> Any:
     return type(n.type)(n.type.dtype, _with(n.type.shape, span.axis, span.rows))
 
 
-def _cut(n: Node, span: Span) -> Any:
+def cut(n: Node, span: Span) -> Any:
+    """The elements of a constant in a span."""
     return n.value[(slice(None),) * span.axis + (slice(span.begin, span.end),)]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from edgec.distribute.rows import Indivisible, Span
+from edgec.distribute.rows import Indivisible, Span, attributes_of, cut
 from edgec.errors import ModelError
 from edgec.fuse.classify import flops
 from edgec.ir import expr as X
@@ -83,7 +83,7 @@ class Shards:
 
     def _divided(self, n: Node, span: Span) -> Node:
         if n.is_const:
-            return constant(n.value[(slice(None),) * span.axis + (slice(span.begin, span.end),)])
+            return constant(cut(n, span))
         if n.op == "input":
             raise Indivisible("an input is there as a whole")
         wanted = needs(n, span)
@@ -147,18 +147,12 @@ def _slice(n: Node, span: Span) -> Node:
     return graphs.part(n, starts, [span.rows if d == span.axis else int(e) for d, e in enumerate(n.type.shape)])
 
 
-def _attributes(n: Node, span: Span, wanted: Sequence[Span | None]) -> dict[str, object]:
-    found = n.attributes
-    axis = span.axis
-    if isinstance(found.get("shape"), tuple):
-        found["shape"] = (*found["shape"][:axis], span.rows, *found["shape"][axis + 1 :])
-    if n.op == "slice":
-        first = found["starts"][axis] + found["steps"][axis] * span.begin
-        low = wanted[0].begin if wanted[0] is not None else 0
-        found["starts"] = (*found["starts"][:axis], first - low, *found["starts"][axis + 1 :])
-    if found.get("groups", 1) != 1:
-        groups, rest = divmod(found["groups"] * span.rows, int(n.type.shape[axis]))
-        if axis == 1 and rest == 0 and groups:
+def _attributes(n: Node, span: Span, wanted: tuple[Span | None, ...]) -> dict[str, object]:
+    """Those of rows, and the groups of a convolution of which some channels are computed."""
+    found = attributes_of(n, span, wanted)
+    if found.get("groups", 1) != 1 and span.axis == 1:
+        groups, rest = divmod(found["groups"] * span.rows, int(n.type.shape[1]))
+        if rest == 0 and groups:
             found["groups"] = groups
     return found
 

@@ -89,8 +89,8 @@ def test_the_comparison_sees_a_wrong_halo(monkeypatch: pytest.MonkeyPatch) -> No
     """The mistake is planted: a row is read that is one too late."""
     import edgec.distribute.rows as rows
 
-    true = rows._cut
+    true = rows.cut
     moved = node("add", x(), weights(1, 1, 11, 1))
-    monkeypatch.setattr(rows, "_cut", lambda n, s: true(n, Span(s.axis, s.begin + 1, s.end + 1)))
+    monkeypatch.setattr(rows, "cut", lambda n, s: true(n, Span(s.axis, s.begin + 1, s.end + 1)))
     with pytest.raises(AssertionError):
         agrees(graph(moved), moved, Span(2, 3, 5))
