@@ -21,12 +21,12 @@
       for (ec_int j = 0; j < ${t.chunk}; ++j) {
         const bool is_number = there${" && column + j < %d" % columns if padded > columns};
 //%     set element = "%s[(%s + row) * %d + column + j]" % (from, first, columns)
-//%     if k.is_half(number) and t.element == "f16"
-        to[j] = is_number ? ${element} : (ec_f16)0;
-//%     elif k.is_half(number)
-        to[j] = is_number ? ec_from_f16(${element}) : 0.0f;
+//%     if k.stored(number) == t.element and t.bytes == 2
+        to[j] = is_number ? ${element} : (${k.element})0;
+//%     elif k.stored(number) != "f32"
+        to[j] = is_number ? ec_from_${k.stored(number)}(${element}) : 0.0f;
 //%     else
-        to[j] = ${"ec_to_f16(is_number ? %s : 0.0f)" % element if t.element == "f16" else "is_number ? %s : 0.0f" % element};
+        to[j] = ${"ec_to_%s(is_number ? %s : 0.0f)" % (t.element, element) if t.bytes == 2 else "is_number ? %s : 0.0f" % element};
 //%     endif
       }
 //%   endif
@@ -67,21 +67,21 @@
 //#
 //# sums: ``to`` += factors of the warp's rows and of all columns of a tile, times the ``padded`` features of those columns.
 //% macro sums(t, to, factors, columns_at, pitch, padded)
-//%   if t.element == "f16"
+//%   if t.bytes == 2
 #pragma unroll
     for (ec_int j = 0; j < ${t.columns // 16}; ++j) {
       unsigned a[4];
 #pragma unroll
       for (ec_int i = 0; i < 4; ++i) {
         const float *const two = &${factors}[j * 2 + i / 2][i % 2 * 2];
-        a[i] = ec_two_f16(two[0], two[1]);
+        a[i] = ec_two_${t.element}(two[0], two[1]);
       }
 #pragma unroll
       for (ec_int w = 0; w < ${padded // 16}; ++w) {
         unsigned b[4];
         ec_matrices_transposed(b, ${columns_at} + (j * 16 + lane % 16) * ${pitch} + lane / 16 * 8 + w * 16);
-        ec_multiply_f16(${to}[w * 2], a, b[0], b[1]);
-        ec_multiply_f16(${to}[w * 2 + 1], a, b[2], b[3]);
+        ec_multiply_${t.element}(${to}[w * 2], a, b[0], b[1]);
+        ec_multiply_${t.element}(${to}[w * 2 + 1], a, b[2], b[3]);
       }
     }
 //%   else

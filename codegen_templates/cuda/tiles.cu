@@ -54,14 +54,14 @@
 //%     endif
 //%   elif slot.lanes > 1
 //%     for part in range(0, chunk, slot.lanes)
-      ec_store${"_f16" if t.bytes == 2 else ""}(to + ${part}, ${inside ~ " && " if inside else ""}${along} + ${part} < ${end} ? ${slot.call(**{along: "%s + %d" % (along, part)})} : ec_set1(0.0f));
+      ec_store${"_" ~ t.element if t.bytes == 2 else ""}(to + ${part}, ${inside ~ " && " if inside else ""}${along} + ${part} < ${end} ? ${slot.call(**{along: "%s + %d" % (along, part)})} : ec_set1(0.0f));
 //%     endfor
 //%   else
       ${slot.ctype} x[${chunk}]; /* all loads are issued before the first is used */
 #pragma unroll
       for (ec_int j = 0; j < ${chunk}; ++j) x[j] = ${inside ~ " && " if inside else ""}${along} + j < ${end} ? ${slot.call(**{along: "%s + j" % along})} : (${slot.ctype})0;
 #pragma unroll
-      for (ec_int j = 0; j < ${chunk}; ++j) to[j] = ${"ec_to_f16(x[j])" if t.bytes == 2 else "(%s)x[j]" % element};
+      for (ec_int j = 0; j < ${chunk}; ++j) to[j] = ${"ec_to_%s(x[j])" % t.element if t.bytes == 2 else "(%s)x[j]" % element};
 //%   endif
     }
 //% endmacro

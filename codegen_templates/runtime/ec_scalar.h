@@ -43,11 +43,15 @@ EC_SCALAR uint64_t ec_double_to_bits(double f) { uint64_t u; memcpy(&u, &f, 8); 
 #endif
 
 EC_SCALAR float ec_from_bf16(ec_bf16 h) { return ec_bits_to_float((uint32_t)h << 16); }
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+EC_SCALAR ec_bf16 ec_to_bf16(float f) { ec_bf16 h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+#else
 EC_SCALAR ec_bf16 ec_to_bf16(float f) {
   uint32_t u = ec_float_to_bits(f);
   if (f != f) return (ec_bf16)((u >> 16) | 0x40);
   return (ec_bf16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
+#endif
 
 #ifdef __CUDACC__ /* instructions of every GPU */
 EC_SCALAR float ec_from_f16(ec_f16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }

@@ -63,7 +63,7 @@ def _gain_on_gpu(layer: Layer, device: Device) -> Gain:
     """The gain on a GPU; arithmetic overlaps with memory accesses, and depthwise convolutions gain only in traffic."""
     peak = device.gpu.multiprocessors * max(device.gpu.clock_mhz, 1) * 1e6 * 2 * _THREADS
     rate = max(device.gpu.memory_gbps, 1) * 1e9
-    size, speed = {"fp32": (4, 1), "tf32": (4, 4), "fp16": (2, 8)}[device.precision]
+    size, speed = {"fp32": (4, 1), "tf32": (4, 4), "fp16": (2, 8), "bf16": (2, 8)}[device.precision]
     if device.language == "opencl":
         speed = 2 if device.precision == "fp16" and "cl_khr_fp16" in device.gpu.opencl_extensions else 1
     is_depthwise = layer.node.op == "conv" and layer.weights.shape[1] == 1 and layer.weights.shape[0] > 1

@@ -24,7 +24,7 @@ def pruning_of(given: Mapping[str, Any], device: Device) -> tuple[Scheme | None,
             raise UsageError("zeros of no kind are asked for", hint="give --prune vector with --sparsity")
         return None, None
     if text == "vector" and device.language == "cuda":  # a panel, and 16 bytes of what it is multiplied with
-        text = f"block=32x{8 if device.precision == 'fp16' else 4}"
+        text = f"block=32x{4 if device.precision in ('fp32', 'tf32') else 8}"
     scheme = scheme_of(text, device.vector_lanes)
     if wanted in (None, "auto"):
         return scheme, scheme.share if scheme.of and given["max_loss"] is None else None

@@ -255,8 +255,9 @@ def _with_precision(device: Device, wanted: str | None) -> Device:
         if wanted is None or wanted == device.precision:
             return device
         if wanted == precision:
-            if wanted == ("bf16" if device.is_gpu else "tf32"):
-                others = {"cuda": "are fp16 and tf32", "opencl": "is fp16"}.get(device.language, "are fp16 and bf16")
+            has_bf16 = not device.is_gpu or (device.language == "cuda" and device.gpu.compute_capability >= 80)
+            if (wanted == "bf16" and not has_bf16) or (wanted == "tf32" and not device.is_gpu):
+                others = "is fp16" if device.is_gpu else "are fp16 and bf16"
                 raise UsageError(f"there are no kernels in {wanted} for '{device.name}'", hint=f"there {others}")
             return replace(device, precision=precision)
     raise UsageError(

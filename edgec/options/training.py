@@ -76,9 +76,9 @@ def training_of(given: Mapping[str, Any], device: Device) -> Training | None:
         if given[key] not in (usual, {}, ()):
             hint = f"leave out --{key.rstrip('s')}, and compress what export_onnx writes"
             raise UsageError(f"a training step takes no --{key.rstrip('s')}", hint=hint, where="--loss")
-    kinds = ("fp32", "tf32", "fp16") if device.language == "cuda" else ("fp32",)
+    kinds = ("fp32", "tf32", "fp16", "bf16") if device.language == "cuda" else ("fp32",)
     if given["precision"] not in (None, *kinds):
-        hint = "leave out --precision; with --device cuda_sm90, tf32 and fp16 are trained too"
+        hint = "leave out --precision; with --device cuda_sm90, tf32, fp16 and bf16 are trained too"
         wanted = printable(given["precision"])
         raise UsageError(f"a training step takes no --precision {wanted}", hint=hint, where="--loss")
     loss, output = loss_of(given["loss"])

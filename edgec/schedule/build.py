@@ -111,7 +111,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         {n: name for name, n in plan.outputs},
         kept_narrow(plan, device, bf16_layers, options.in_levels)
         - {plan.root_of(b.output)[0] for b in plan.blocks[:fp32_blocks]},
-        narrow_dtype(device) or ("f16" if bf16_layers is None else "bf16"),
+        half_dtype(device) or ("f16" if bf16_layers is None else "bf16"),
     )
     exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
     views = views_of(plan, names.buffer, NARROWEST if device.is_gpu else device.vector_lanes)

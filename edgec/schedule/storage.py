@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from edgec.device.device import Device
+from edgec.device.device import Device, Precision
 from edgec.fuse import Plan
 from edgec.fuse.block import Block
 from edgec.fuse.cost_model import work
@@ -40,12 +40,17 @@ LEAST_OF_A_STEP = 1 << 14
 WORTH_A_COPY = 64
 #: Operators whose results are as large as their operands.
 _ADDING = frozenset({"reshape", "transpose", "slice", "pad", "concat", "broadcast", "add", "sub"})
-_TYPES = {"fp16": "f16", "bf16": "bf16"}
+_TYPES: dict[Precision, Literal["f16", "bf16"]] = {"fp16": "f16", "bf16": "bf16"}
+
+
+def half_dtype(device: Device) -> Literal["f16", "bf16"] | None:
+    """The type of 16 bits of the device's precision; None where that has 32."""
+    return _TYPES.get(device.precision)
 
 
 def narrow_dtype(device: Device) -> str | None:
     """The type of 16 bits that a processor keeps weights and factors of products in; None where it is to use fp32."""
-    return None if device.is_gpu else _TYPES.get(device.precision)
+    return None if device.is_gpu else half_dtype(device)
 
 
 def device_for(plan: Plan, block: Block, device: Device, chosen: Collection[str] | None) -> Device:
@@ -75,7 +80,7 @@ def kept_narrow(
             ends = (b for b in plan.blocks if plan.root_of(b.output)[0] in outputs)
             everything -= {plan.root_of(n)[0] for b in ends for n in b.inputs}
             everything = {n for n in everything if n.type.is_fixed and n.type.elements >= LEAST_OF_A_STEP}
-        return frozenset(n for n in everything if n.type.dtype == "f32") if device.precision == "fp16" else frozenset()
+        return frozenset(n for n in everything if n.type.dtype == "f32") if half_dtype(device) else frozenset()
     if narrow_dtype(device) is None:
         return frozenset()
     read = {plan.root_of(n)[0] for b in plan.blocks for n in _factors(b)}
@@ -152,11 +157,11 @@ def _factors(block: Block) -> set[Node]:
 def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = None, is_step: bool = False) -> Plan:
     """The plan with copies, to be kept in 16 bits, of what products (of ``chosen`` layers) and others read.
 
-    On a GPU in fp16 they are of a training step's weights and samples: tensor cores' operands are then copied to shared
+    On a GPU they are of a training step's weights and samples: tensor cores' operands are then copied to shared
     memory as they are, by all the products that read them.
     """
     if device.is_gpu:
-        if not is_step or device.language != "cuda" or device.precision != "fp16":
+        if not is_step or device.language != "cuda" or half_dtype(device) is None:
             return plan
     elif narrow_dtype(device) != "bf16" and not device.has_fp16_fma and chosen is None:
         return plan

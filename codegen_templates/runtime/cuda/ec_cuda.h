@@ -274,7 +274,7 @@ EC_DEVICE void ec_bulk_copy(void *to, const void *from, int bytes, ec_mbarrier *
 #endif
 /* Matrix products of a warp: 32 bytes of k at once, whatever the type. A register holds 4 bytes of row lane / 4, from byte
  * lane % 4 * 4 on. ec_matrices loads four matrices of 8 rows of 16 bytes, to which the lanes point; ec_matrices_transposed
- * loads fp16 matrices transposed: a register holds two elements of column lane / 4, from row lane % 4 * 2 on. ec_gathered
+ * loads matrices of 16 bits transposed: a register holds two elements of column lane / 4, from row lane % 4 * 2 on. ec_gathered
  * loads four floats, which are ``one`` and ``two`` elements apart. */
 EC_DEVICE void ec_gathered(unsigned (&r)[4], const float *p, int one, int two) {
   memcpy(&r[0], p, 4);
@@ -303,6 +303,7 @@ EC_DEVICE void ec_matrices_transposed(unsigned (&r)[4], const void *row) {
 #define EC_F(x) "+f"(x)
 #define EC_R(x) "+r"(x)
 EC_MULTIPLY(ec_multiply_f16, "m16n8k16.row.col.f32.f16.f16.f32", float, EC_F)
+EC_MULTIPLY(ec_multiply_bf16, "m16n8k16.row.col.f32.bf16.bf16.f32", float, EC_F)
 EC_MULTIPLY(ec_multiply_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32", float, EC_F)
 EC_MULTIPLY(ec_multiply_i8_i8, "m16n8k32.row.col.s32.s8.s8.s32", int, EC_R)
 EC_MULTIPLY(ec_multiply_i8_u8, "m16n8k32.row.col.s32.s8.u8.s32", int, EC_R)
@@ -404,21 +405,29 @@ EC_DEVICE void ec_scatter_shared(float *p, int step, ec_vf a) {
 #pragma unroll
   for (int j = 0; j < 4; ++j) p[j * step] = ec_lane(a, j);
 }
-/* fp16 in memory, two to a word. */
-EC_DEVICE ec_vf ec_load_f16(const ec_f16 *p) {
-  const uint2 w = *(const uint2 *)p;
-  return ec_make(ec_from_f16((ec_f16)w.x), ec_from_f16((ec_f16)(w.x >> 16)), ec_from_f16((ec_f16)w.y), ec_from_f16((ec_f16)(w.y >> 16)));
-}
-EC_DEVICE unsigned ec_two_f16(float low, float high) { return ec_to_f16(low) | (unsigned)ec_to_f16(high) << 16; }
-EC_DEVICE ec_vf ec_gather_f16(const ec_f16 *p, int step) {
-  return ec_make(ec_from_f16(p[0]), ec_from_f16(p[step]), ec_from_f16(p[2 * step]), ec_from_f16(p[3 * step]));
-}
-EC_DEVICE void ec_store_f16(ec_f16 *p, ec_vf a) {
-  uint2 w;
-  w.x = ec_to_f16(a.v.x) | (unsigned)ec_to_f16(a.v.y) << 16;
-  w.y = ec_to_f16(a.v.z) | (unsigned)ec_to_f16(a.v.w) << 16;
-  *(uint2 *)p = w;
-}
+/* fp16 and bf16 in memory, two to a word. */
+#define EC_HALVES(TYPE)                                                                                              \
+  EC_DEVICE ec_vf ec_four_##TYPE(unsigned low, unsigned high) {                                                      \
+    return ec_make(ec_from_##TYPE((ec_##TYPE)low), ec_from_##TYPE((ec_##TYPE)(low >> 16)),                           \
+                   ec_from_##TYPE((ec_##TYPE)high), ec_from_##TYPE((ec_##TYPE)(high >> 16)));                        \
+  }                                                                                                                  \
+  EC_DEVICE ec_vf ec_load_##TYPE(const ec_##TYPE *p) {                                                               \
+    const uint2 w = *(const uint2 *)p;                                                                               \
+    return ec_four_##TYPE(w.x, w.y);                                                                                 \
+  }                                                                                                                  \
+  EC_DEVICE unsigned ec_two_##TYPE(float low, float high) { return ec_to_##TYPE(low) | (unsigned)ec_to_##TYPE(high) << 16; } \
+  EC_DEVICE ec_vf ec_gather_##TYPE(const ec_##TYPE *p, int step) {                                                   \
+    return ec_make(ec_from_##TYPE(p[0]), ec_from_##TYPE(p[step]), ec_from_##TYPE(p[2 * step]), ec_from_##TYPE(p[3 * step])); \
+  }                                                                                                                  \
+  EC_DEVICE void ec_store_##TYPE(ec_##TYPE *p, ec_vf a) {                                                            \
+    uint2 w;                                                                                                         \
+    w.x = ec_two_##TYPE(a.v.x, a.v.y);                                                                               \
+    w.y = ec_two_##TYPE(a.v.z, a.v.w);                                                                               \
+    *(uint2 *)p = w;                                                                                                 \
+  }
+EC_HALVES(f16)
+EC_HALVES(bf16)
+#undef EC_HALVES
 
 /* int8 and uint8 in memory, four to a word; a store truncates to an integer, which the caller knows to fit. */
 EC_DEVICE float ec_from_u8(unsigned char x) { return (float)x; }
@@ -440,7 +449,7 @@ EC_DEVICE void ec_store_u8(unsigned char *p, ec_vf a) { *(unsigned *)(void *)p =
 EC_DEVICE void ec_store_i8(signed char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 
 /* 16, 8 or 4 bytes of weights, requested where this is called, and not kept in L1; the four elements of quarter ``q`` (of a
- * 16 bytes' part): floats, fp16, or codes of 8 bits, by the bits of floats from 2^23 on; for a code of 4 bits,
+ * 16 bytes' part): floats, fp16, bf16, or codes of 8 bits, by the bits of floats from 2^23 on; for a code of 4 bits,
  * 1 + code / 16. A scale and an offset. */
 template <int WORDS> struct ec_words { unsigned words[WORDS]; };
 struct ec_pair { float x, y; };
@@ -488,8 +497,10 @@ template <int WORDS> EC_DEVICE ec_vf ec_quarter_f32(const ec_words<WORDS> &a, in
   return ec_make(ec_bits_to_float(a.words[0]), ec_bits_to_float(a.words[1]), ec_bits_to_float(a.words[2]), ec_bits_to_float(a.words[3]));
 }
 template <int WORDS> EC_DEVICE ec_vf ec_quarter_f16(const ec_words<WORDS> &a, int q) {
-  const unsigned low = a.words[2 * q], high = a.words[2 * q + 1];
-  return ec_make(ec_from_f16((ec_f16)low), ec_from_f16((ec_f16)(low >> 16)), ec_from_f16((ec_f16)high), ec_from_f16((ec_f16)(high >> 16)));
+  return ec_four_f16(a.words[2 * q], a.words[2 * q + 1]);
+}
+template <int WORDS> EC_DEVICE ec_vf ec_quarter_bf16(const ec_words<WORDS> &a, int q) {
+  return ec_four_bf16(a.words[2 * q], a.words[2 * q + 1]);
 }
 EC_DEVICE float ec_from_code(unsigned code) { return ec_bits_to_float(0x4b000000u | code) - 8388608.0f; }
 template <int WORDS> EC_DEVICE ec_vf ec_quarter_c8(const ec_words<WORDS> &a, int q) {

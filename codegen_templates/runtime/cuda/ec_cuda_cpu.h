@@ -231,6 +231,7 @@ static inline __attribute__((unused)) void ec_matrices_transposed(unsigned (&r)[
   }
 }
 static inline float ec_from_f16(uint16_t h);
+static inline float ec_from_bf16(uint16_t h);
 /* Products of rows of A (16) and of B (8), ``per`` elements to a register of 4 bytes. */
 template <class Sum, class Element>
 static inline void ec_multiply_on_cpu(Sum (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, unsigned per, Element element) {
@@ -251,6 +252,9 @@ static inline void ec_multiply_on_cpu(Sum (&c)[4], const unsigned (&a)[4], unsig
 static inline __attribute__((unused)) void ec_multiply_f16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   ec_multiply_on_cpu(c, a, b0, b1, 2, [](unsigned w, unsigned part, bool) { return ec_from_f16((uint16_t)(w >> 16 * part)); });
 }
+static inline __attribute__((unused)) void ec_multiply_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  ec_multiply_on_cpu(c, a, b0, b1, 2, [](unsigned w, unsigned part, bool) { return ec_from_bf16((uint16_t)(w >> 16 * part)); });
+}
 static inline __attribute__((unused)) void ec_multiply_tf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   ec_multiply_on_cpu(c, a, b0, b1, 1, [](unsigned w, unsigned, bool) {
     w &= 0xffffe000u; /* 10 bits of mantissa */
@@ -261,20 +265,20 @@ static inline __attribute__((unused)) void ec_multiply_tf32(float (&c)[4], const
 }
 
 /* The element of step ``k`` of a row of a factor of a group of warps, at ``p`` and what follows. */
-template <bool TURNED> static inline float ec_group_element(const uint16_t *p, unsigned row, unsigned k) {
+template <bool TURNED, float (*NUMBER)(uint16_t)> static inline float ec_group_element(const uint16_t *p, unsigned row, unsigned k) {
   const uintptr_t at = (uintptr_t)p + (TURNED ? row / 64 * 8192 + k * 128 + row % 64 * 2 : row * 128 + k * 2);
   uint16_t bits;
   memcpy(&bits, (const void *)(at ^ (at >> 7 & 7) << 4), 2);
-  return ec_from_f16(bits);
+  return NUMBER(bits);
 }
-template <int WIDE, bool S_TURNED, bool L_TURNED>
+template <int WIDE, bool S_TURNED, bool L_TURNED, float (*NUMBER)(uint16_t)>
 static inline __attribute__((unused)) void ec_group_multiply_on_cpu(float (&sums)[WIDE][4], const uint16_t *s, const uint16_t *l) {
   const unsigned thread = ec_fibers::all().thread.x, lane = thread % 32, first = thread / 32 % 4 * 16 + lane / 4;
   float rows[2][16];
-  for (unsigned k = 0; k < 32; ++k) rows[k / 16][k % 16] = ec_group_element<S_TURNED>(s, first + k / 16 * 8, k % 16);
+  for (unsigned k = 0; k < 32; ++k) rows[k / 16][k % 16] = ec_group_element<S_TURNED, NUMBER>(s, first + k / 16 * 8, k % 16);
   for (unsigned i = 0; i < WIDE * 2; ++i)
     for (unsigned k = 0; k < 16; ++k) {
-      const float x = ec_group_element<L_TURNED>(l, i / 2 * 8 + lane % 4 * 2 + i % 2, k);
+      const float x = ec_group_element<L_TURNED, NUMBER>(l, i / 2 * 8 + lane % 4 * 2 + i % 2, k);
       sums[i / 2][i % 2] += rows[0][k] * x;
       sums[i / 2][i % 2 + 2] += rows[1][k] * x;
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from edgec.emit.c_expression import extent_text
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.slots import Slot, SlotView
 from edgec.fuse.attention import DOT, MIXED
 from edgec.ir import expr as X
@@ -69,7 +70,7 @@ class AttentionView(SlotView):
 
     @property
     def element(self) -> str:
-        return "ec_f16" if self.tile.element == "f16" else "float"
+        return STORAGE.get(self.tile.element, "float")
 
     @property
     def hides(self) -> bool:

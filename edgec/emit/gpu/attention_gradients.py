@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.procedure import GpuProcedureView
+from edgec.ir.vector import HALF
 from edgec.schedule.gpu.attention_gradients import AttentionGradients, BackwardTile, Band
 
 
@@ -73,16 +75,22 @@ class AttentionGradientsView(GpuProcedureView):
 
     @property
     def element(self) -> str:
-        return "ec_f16" if self.tile.element == "f16" else "float"
+        return STORAGE.get(self.tile.element, "float")
 
-    def is_half(self, number: int) -> bool:
-        """Does an operand lie in memory in halves?"""
-        return self.params.arguments[number][0].dtype == "f16"
+    def stored(self, number: int) -> str:
+        """The type of an operand in memory."""
+        return self.params.arguments[number][0].dtype
 
     def is_copied(self, number: int, columns: int) -> bool:
         """Can 16 bytes of rows of an operand be copied as they are?"""
-        return self.is_half(number) == (self.tile.element == "f16") and columns % self.tile.chunk == 0
+        return self.stored(number) == self._held and columns % self.tile.chunk == 0
 
     @property
-    def stores_halves(self) -> bool:
-        return self.params.store.dtype == "f16"
+    def _held(self) -> str:
+        """The type of an element in shared memory."""
+        return self.tile.element if self.tile.element in HALF else "f32"
+
+    @property
+    def half(self) -> str:
+        """The type of 16 bits that gradients are stored in; empty where they have 32."""
+        return self.params.store.dtype if self.params.store.dtype in HALF else ""

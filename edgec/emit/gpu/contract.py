@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.slots import Slot, SlotView
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -102,7 +103,7 @@ class ContractView(SlotView):
     @property
     def element(self) -> str:
         """The type of an element in shared memory, for tensor cores."""
-        return {1: "unsigned char", 2: "ec_f16"}.get(self.tile.bytes, "float")
+        return "unsigned char" if self.tile.bytes == 1 else STORAGE.get(self.tile.element, "float")
 
     @property
     def number(self) -> str:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from edgec.device.device import Device
 from edgec.fuse.attention import MIXED
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, is_fixed, most
+from edgec.ir.vector import HALF
 from edgec.schedule.attention.attention import parts_of
 from edgec.schedule.attention.mask import by_position
 from edgec.schedule.attention.relative_bias import as_toeplitz
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
-from edgec.schedule.gpu.tiles import has_tensor_cores, multiplied
+from edgec.schedule.gpu.tiles import Element, has_tensor_cores, multiplied
 from edgec.schedule.program import Buffer
 
 #: Rows of a tensor core instruction; queries and keys of one thread without tensor cores.
@@ -42,7 +43,7 @@ class AttentionTile:
     keys: int
     features: int
     width: int
-    element: Literal["f32", "f16", "tf32"]
+    element: Element
     high: int = 0
     slices: int = 1
     stages: int = 1
@@ -50,7 +51,7 @@ class AttentionTile:
     @property
     def bytes(self) -> int:
         """The size of an element."""
-        return 2 if self.element == "f16" else 4
+        return 2 if self.element in HALF else 4
 
     @property
     def warps(self) -> int:
@@ -179,7 +180,7 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
 
 
 def _is_copied(load: Expr, along: Expr, tile: AttentionTile) -> bool:
-    stored = ("f16" if tile.element == "f16" else "f32") if tile.high else ""
+    stored = (tile.element if tile.element in HALF else "f32") if tile.high else ""
     buffer = load.value
     is_plain = isinstance(buffer, Buffer) and buffer.dtype == stored and along.op == "var"
     return is_plain and is_aligned(load.args[0], along, tile.chunk)
@@ -209,7 +210,7 @@ def tile_for(batches: int, queries: int, keys: int, features: int, width: int, d
 def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTile]:
     """Tiles on tensor cores whose accumulators fit into registers, those of most queries first."""
     element = multiplied(device)
-    step = 16 if element == "f16" else 8
+    step = 16 if element in HALF else 8
     features, width = (-(-x // step) * step for x in (features, width))
     found = []
     for high, warps, slices in ((2, 4, 1), (1, 4, 1), (1, 2, 2), (1, 1, 4)):

@@ -7,14 +7,15 @@ so that they are the same in every run: keys and values have tasks of their own,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from edgec.device.device import Device
 from edgec.errors import DeviceError
 from edgec.ir.graph import Node
-from edgec.schedule.gpu.tiles import has_tensor_cores, multiplied
+from edgec.ir.vector import HALF
+from edgec.schedule.gpu.tiles import Element, has_tensor_cores, multiplied
 from edgec.schedule.procedure import ProcedureCall
 
 #: Operators that have these kernels.
@@ -22,7 +23,7 @@ OPERATORS = frozenset({"attention_statistics", "attention_gradients"})
 #: Rows of a tensor core instruction, and the columns that one instruction more takes.
 ROWS, COLUMNS = 16, 8
 #: Numbers that a thread keeps from instruction to instruction, at most: sums, and the scores of a tile.
-KEPT = {"f16": 176, "tf32": 176, "f32": 112}
+KEPT: dict[Element, int] = {"f16": 176, "bf16": 176, "tf32": 176, "f32": 112}
 #: Rows that a thread keeps as factors, at most.
 HELD = 32
 #: Share of the multiprocessors that must get a block; with fewer, blocks are made smaller.
@@ -41,7 +42,7 @@ class BackwardTile:
     columns: int
     features: int
     width: int
-    element: Literal["f32", "f16", "tf32"]
+    element: Element
     stages: int = 2
     slices: int = 1
 
@@ -56,7 +57,7 @@ class BackwardTile:
     @property
     def bytes(self) -> int:
         """The size of an element."""
-        return 2 if self.element == "f16" else 4
+        return 2 if self.element in HALF else 4
 
     @property
     def chunk(self) -> int:
@@ -86,7 +87,7 @@ class BackwardTile:
     @property
     def holds(self) -> bool:
         """Are rows kept in registers as factors, too?"""
-        return self.element == "f16" and (self.features + self.width) // 4 <= HELD
+        return self.element in HALF and (self.features + self.width) // 4 <= HELD
 
     @property
     def shared_bytes(self) -> int:
@@ -169,7 +170,7 @@ def _tiles(features: int, width: int, device: Device) -> list[BackwardTile]:
     element = multiplied(device)
     found = []
     for slices in (1, 2, 4):
-        step = (16 if element == "f16" else 8) * slices
+        step = (16 if element in HALF else 8) * slices
         inner, outer = -(-features // step) * step, -(-width // step) * step
         for warps in (4, 2, 1):
             for columns, stages in ((64, 2), (32, 2), (32, 1), (16, 1)):

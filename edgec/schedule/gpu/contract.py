@@ -21,6 +21,7 @@ from edgec.ir import positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
+from edgec.ir.vector import HALF
 from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.integer import factors, started, sums_of_columns
@@ -100,7 +101,7 @@ class GpuContract(GpuProduct):
 
     def multiply_adds(self, device: Device) -> float:
         if isinstance(self.tile, TensorTile) and device.gpu.tensor_multiply_adds:
-            return device.gpu.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0}.get(self.tile.element, 0.5)
+            return device.gpu.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0, "bf16": 1.0}.get(self.tile.element, 0.5)
         return float(device.gpu.multiply_adds) * (self.tile.chunk if isinstance(self.tile, Tile) else 1)
 
     @property
@@ -158,7 +159,7 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
     s_turns, l_turns = (tile.s_turned, tile.l_turned) if isinstance(tile, TensorTile) else (False, False)
     l_k, l_n = k, n
     if constant:
-        kind = ("f16" if tile.bytes == 2 else "f32") if isinstance(tile, TensorTile) else packed_as(device)
+        kind = (tile.element if tile.bytes == 2 else "f32") if isinstance(tile, TensorTile) else packed_as(device)
         l, l_k, l_n = _packed(l, batch, k, n, weights, kind, tile)
     last = n[-1] if n else X.const(0)
     epilogue = with_contiguous_weights(epilogue, (*batch, *m, *n), last, weights)
@@ -229,7 +230,7 @@ def copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> int:
     place = plain_load(e)
     if (isinstance(tile, Tile) and not kind) or place is None or along.op != "var":
         return 0
-    kind = kind or ("f16" if tile.element == "f16" else "f32")
+    kind = kind or (tile.element if tile.element in HALF else "f32")
     if place.value.dtype != kind:
         return 0
     if e.op == "select" and along in X.free_variables(e.args[0]):  # some elements of a piece may be there, others not

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Literal
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
-from edgec.ir.vector import is_vectorizable
+from edgec.ir.vector import HALF, is_vectorizable
 from edgec.schedule.gpu.integer import stored
 from edgec.schedule.program import BlockSchedule, Buffer
+from edgec.schedule.storage import half_dtype
 
 #: A product of so few rows is a reduction a result.
 FEW_ROWS = 2
@@ -66,9 +68,9 @@ class GpuProduct(GpuKernel):
         return f"{self.batches} x " * (self.batches > 1) + f"M={self.rows} N={self.columns} K={self.depth}"
 
 
-def packed_as(device: Device) -> str:
+def packed_as(device: Device) -> Literal["f32", "f16", "bf16"]:
     """The type in memory of constant factors."""
-    return "f16" if device.precision == "fp16" else "f32"
+    return half_dtype(device) or "f32"
 
 
 def widths(device: Device) -> list[int]:
@@ -95,7 +97,7 @@ def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int =
         lane.op == "var"
         and is_fixed(lane)
         and most(lane) % lanes == 0
-        and store.dtype in ("f32", "f16")
+        and store.dtype in ("f32", *HALF)
         and is_aligned(address, lane, lanes)
         and on_lanes(body, lane)
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal, Union
 
-from edgec.device.device import Device
+from edgec.device.device import Device, Precision
+from edgec.ir.vector import HALF
 
 #: Steps of k whose operands are in shared memory at once.
 DEPTH = 16
@@ -77,7 +78,7 @@ class TensorTile:
     """A thread block computes ``m`` x ``n`` results on tensor cores, divided among ``warps_m`` x ``warps_n`` warps.
 
     ``slices`` sets of warps each take their steps of k; shared memory holds operands of ``stages`` rounds, or receives
-    them. ``element`` is the type of the factors: f16, tf32, f32 (each product as three of TF32), or s8 for int8 and
+    them. ``element`` is the type of the factors: f16, bf16, tf32, f32 (each product as three of TF32), or s8 for int8 and
     uint8. Where a tile of L is copied as a ``whole``, L is stored tile by tile. Shared memory has k innermost, or the
     rows or columns of a factor that is ``turned``, since they are so in memory. With ``by_group`` four warps multiply
     64 rows by all columns at once, from shared memory.
@@ -108,7 +109,7 @@ class TensorTile:
     @property
     def bytes(self) -> int:
         """The size of an element."""
-        return {"f16": 2, "s8": 1}.get(self.element, 4)
+        return {"f16": 2, "bf16": 2, "s8": 1}.get(self.element, 4)
 
     @property
     def chunk(self) -> int:
@@ -178,6 +179,9 @@ BY_GROUP = 1.6
 #: Thread blocks of a cluster that every device with clusters supports.
 CLUSTER = 8
 AnyTile = Union[Tile, TensorTile]
+#: Types of factors of floats on tensor cores.
+Element = Literal["f32", "tf32", "f16", "bf16"]
+_MULTIPLIED: dict[Precision, Element] = {"fp32": "f32", "tf32": "tf32", "fp16": "f16", "bf16": "bf16"}
 
 
 def has_tensor_cores(device: Device) -> bool:
@@ -190,9 +194,9 @@ def is_cluster(tile: AnyTile, device: Device) -> bool:
     return device.has_clusters and isinstance(tile, TensorTile) and 1 < tile.split <= CLUSTER
 
 
-def multiplied(device: Device) -> Literal["f16", "tf32", "f32"]:
+def multiplied(device: Device) -> Element:
     """The type that tensor cores multiply in the precision asked for; f32 is three products of TF32."""
-    return "f16" if device.precision == "fp16" else "tf32" if device.precision == "tf32" else "f32"
+    return _MULTIPLIED[device.precision]
 
 
 def tile_for(
@@ -251,7 +255,7 @@ def _offers(element: str) -> Iterator[Tile]:
 
 
 def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
-    step = {"s8": 32, "f16": 16}.get(element, 8)
+    step = {"s8": 32, "f16": 16, "bf16": 16}.get(element, 8)
     for m, n, warps_m, warps_n, slices, steps in TENSOR_SHAPES:
         tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element)
         if element == "f32" and max(m, n) > 64:
@@ -264,7 +268,7 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
 def _group_offers(
     batches: int, rows: int, columns: int, depth: int, device: Device, element: str
 ) -> Iterator[TensorTile]:
-    if not device.has_warp_groups or element != "f16":
+    if not device.has_warp_groups or element not in HALF:
         return
     for m, n in GROUP_SHAPES:
         tile = TensorTile(m, n, 64, m // 16, 1, 1, 4, 1, element, by_group=True)

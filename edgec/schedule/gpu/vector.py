@@ -2,7 +2,7 @@
 
 ``out[v] = f(sum over k of S[k] * L0[v, k], sum over k of S[k] * L1[v, k], ...)``. A thread block first computes S, by
 any formula (a norm, say), and keeps it in shared memory; then its warps walk over results. Weights are [v, k] in the
-order in which lanes load 16 bytes each: fp32, fp16, or codes of 4 or 8 bits with a scale and an offset for each group.
+order in which lanes load 16 bytes each: fp32, fp16, bf16, or codes of 4 or 8 bits with a scale and an offset for each group.
 The first weights are requested before the kernels before this one end.
 
 Where S is cheap, every warp computes the elements that its lanes multiply, in registers; of codes, a lane then loads as
@@ -32,9 +32,9 @@ from edgec.schedule.gpu.loops import GpuReduce
 from edgec.schedule.loops import merge_reductions, reduced
 from edgec.schedule.program import Buffer
 
-Kind = Literal["f32", "f16", "c8", "c4"]
+Kind = Literal["f32", "f16", "bf16", "c8", "c4"]
 #: Elements of 16 bytes of weights.
-PIECE: dict[Kind, int] = {"f32": 4, "f16": 8, "c8": 16, "c4": 32}
+PIECE: dict[Kind, int] = {"f32": 4, "f16": 8, "bf16": 8, "c8": 16, "c4": 32}
 #: Warps of a thread block, and blocks that a multiprocessor runs at once.
 WARPS, BLOCKS = 8, 3
 #: Most pieces of a thread that are on their way at once, and most bytes of S: parts of sums need shared memory too.
@@ -275,7 +275,7 @@ def _weights(l: Expr, loops: tuple[Expr, ...], names: tuple[Expr, ...], weights:
     if found is not None:
         return _coded(found, weights)
     values = evaluate_over(l, (*loops, *names)).reshape(prod(map(most, loops)), -1)
-    kind: Kind = "f16" if packed_as(device) == "f16" else "f32"
+    kind = packed_as(device)
     width = -(-values.shape[1] // PIECE[kind]) * PIECE[kind]
     padded = np.zeros((len(values), width), DTYPES[kind])
     padded[:, : values.shape[1]] = values
