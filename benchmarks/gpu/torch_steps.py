@@ -45,7 +45,8 @@ def fastest(module: torch.nn.Module, loss: str, precision: str, arrays: Sequence
 class TorchSteps:
     """SGD with momentum on a copy of a module, by arrays on the device; pictures lie channels last if ``is_last``.
 
-    ``precision`` is fp32, tf32 (products of matmuls and convolutions), or fp16 by autocast with weights in fp32.
+    ``precision`` is fp32, tf32 (products of matmuls and convolutions), or fp16 or bf16 by autocast with weights
+    in fp32; only fp16 scales the loss.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class TorchSteps:
         torch_modes.no_tf32(precision == "fp32")
         self.place = "cuda" if torch.cuda.is_available() else "cpu"
         self.own, self.judge, self.is_half = deepcopy(module).to(self.place), _JUDGES[loss], precision == "fp16"
+        self.type = torch.bfloat16 if precision == "bf16" else torch.float16
+        self.is_narrow = precision in ("fp16", "bf16")
         self.given, self.target = (torch.as_tensor(a).to(self.place) for a in arrays)
         self.is_last = is_last and self.given.dim() == 4
         if self.is_last:
@@ -64,7 +67,7 @@ class TorchSteps:
         self.optimizer = torch.optim.SGD(self.known, 0.0, momentum=0.9, **fused)
 
     def loss(self, given: Any, target: Any) -> Any:
-        with torch.autocast(self.place, torch.float16, enabled=self.is_half):
+        with torch.autocast(self.place, self.type, enabled=self.is_narrow):
             return self.judge(self.own(given), target)
 
     def step(self, loss: Callable[[Any, Any], Any]) -> None:

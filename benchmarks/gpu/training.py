@@ -36,9 +36,9 @@ READY, STEPS = 0.75, 10
 ROWS = {
     f"{name}:{batch}:{precision}": {"network": name, "batch": batch, "precision": precision}
     for name, batches, precisions in (
-        ("mobilenet_v2", (1, 8), ("fp32", "tf32", "fp16")),
-        ("resnet18", (1, 8), ("fp32", "tf32", "fp16")),
-        ("bert_large_layer", (8,), ("fp32", "tf32", "fp16")),
+        ("mobilenet_v2", (1, 8), ("fp32", "tf32", "fp16", "bf16")),
+        ("resnet18", (1, 8), ("fp32", "tf32", "fp16", "bf16")),
+        ("bert_large_layer", (8,), ("fp32", "tf32", "fp16", "bf16")),
         ("ds_cnn", (1, 8), ("fp32",)),
     )
     for batch in batches

@@ -128,7 +128,8 @@ class Settings(TypedDict, total=False):
     precision: Annotated[
         str | None,
         Option(
-            "fp32, fp16, bf16; a GPU's fp16, bf16, tf32, int8, mixed or mixed:ERROR. The device's own by default.", TARGET
+            "fp32, fp16, bf16; a GPU's fp16, bf16, tf32, int8, mixed or mixed:ERROR. The device's own by default.",
+            TARGET,
         ),
     ]
     compiler: Annotated[

@@ -33,7 +33,7 @@ from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
-from edgec.schedule.storage import as_read, device_for, kept_narrow, narrow_dtype, with_copies
+from edgec.schedule.storage import as_read, device_for, half_dtype, kept_narrow, with_copies
 from edgec.schedule.turned import with_turned_copies
 from edgec.schedule.variants import Product, key_of
 from edgec.text import listed, printable

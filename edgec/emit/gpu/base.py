@@ -74,6 +74,10 @@ class GpuView(View, ABC):
         """Counters that thread blocks of the launch synchronize by."""
         return self.record.locks
 
+    @property
+    def _store(self) -> str:
+        return "store"
+
     def operand(self, key: str) -> str:
         return key
 

@@ -31,7 +31,8 @@ def computes(kernel: Kernel, device: Device) -> str:
     if factors:
         types = {_ARITHMETIC.get(t, "fp32") for t in factors}
         found = types.pop() if len(types) == 1 else "fp32"
-        return str(device.precision) if found == "fp32" and device.is_gpu and device.precision in ("fp16", "bf16") else found
+        is_half = device.is_gpu and device.precision in ("fp16", "bf16")
+        return str(device.precision) if found == "fp32" and is_half else found
     return "int8" if _all_bytes(blocks) else "fp32"
 
 

@@ -2,8 +2,8 @@
 
 ``out[v] = f(sum over k of S[k] * L0[v, k], sum over k of S[k] * L1[v, k], ...)``. A thread block first computes S, by
 any formula (a norm, say), and keeps it in shared memory; then its warps walk over results. Weights are [v, k] in the
-order in which lanes load 16 bytes each: fp32, fp16, bf16, or codes of 4 or 8 bits with a scale and an offset for each group.
-The first weights are requested before the kernels before this one end.
+order in which lanes load 16 bytes each: fp32, fp16, bf16, or codes of 4 or 8 bits with a scale and an offset for each
+group. The first weights are requested before the kernels before this one end.
 
 Where S is cheap, every warp computes the elements that its lanes multiply, in registers; of codes, a lane then loads as
 many at once as of fp16. A factor of S that is the same for all of its elements (that of a norm) then multiplies the
