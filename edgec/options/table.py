@@ -128,7 +128,7 @@ class Settings(TypedDict, total=False):
     precision: Annotated[
         str | None,
         Option(
-            "fp32, fp16, bf16; a GPU's fp16, bf16, tf32, int8, mixed or mixed:ERROR. The device's own by default.",
+            "fp32, fp16, bf16; of a GPU tf32, int8, mixed or mixed:ERROR. The device's own by default.",
             TARGET,
         ),
     ]
