@@ -80,8 +80,8 @@ class TensorTile:
     ``slices`` sets of warps each take their steps of k; shared memory holds operands of ``stages`` rounds, or receives
     them. ``element`` is the type of the factors: f16, bf16, tf32, f32 (each product as three of TF32), or s8 for int8
     and uint8. Where a tile of L is copied as a ``whole``, L is stored tile by tile. Shared memory has k innermost, or
-    the rows or columns of a factor that is ``turned``, since they are so in memory. With ``by_group`` four warps multiply
-    64 rows by all columns at once, from shared memory.
+    the rows or columns of a factor that is ``turned``, since they are so in memory. With ``by_group`` four warps
+    multiply 64 rows by all columns at once, from shared memory.
     """
 
     m: int
