@@ -14,9 +14,10 @@ from itertools import permutations
 from typing import Any
 
 from edgec.ir import expr as X
+from edgec.ir.dtypes import FLOATS
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
-from edgec.ir.index import is_static
+from edgec.ir.index import bounds, exact, is_static
 from edgec.ir.registry import formula
 from edgec.rewrite.facts import uniform
 from edgec.rewrite.forms import Unknown
@@ -74,7 +75,7 @@ class Agreement:
     def holds(self, a: Expr, b: Expr, depth: int = 0) -> bool:
         """Are they equal everywhere?"""
         try:
-            return self.same(a, b)
+            return self.same(*(pushed(e, self.adds) for e in (a, b)))
         except Split as split:
             if depth == _SPLITS:
                 return False
@@ -111,6 +112,9 @@ class Agreement:
             return True
         if is_static(a) and is_static(b):
             return self.ask(_equal(a, b))
+        condition = next((e.args[0] for e in (*X.walk(a), *X.walk(b)) if _is_choice(e)), None)
+        if condition is not None:  # by data: on either outcome they have to agree
+            return all(self.same(_taken(a, condition, k), _taken(b, condition, k)) for k in (1, 2))
         if self.adds and a.dtype != "bool":
             return self._sums_agree([*self.terms(a), *(_times(t, Fraction(-1)) for t in self.terms(b))])
         return self._alike(a, b)
@@ -167,10 +171,8 @@ class Agreement:
         waiting = list(bound)
         while waiting:
             v = waiting.pop(0)
-            d = next((e.args[1] for e in X.walk(body) if e.op in ("floordiv", "floormod") and v in e.args[0].free
-                      or e.op in ("floordiv", "floormod") and e.args[0] is v), None)  # fmt: skip
-            from edgec.ir.index import exact
-
+            divided = (e for e in X.walk(body) if e.op in ("floordiv", "floormod"))
+            d = next((e.args[1] for e in divided if v in X.free_variables(e.args[0])), None)
             outer = None if d is None else exact(v.value.extent, d)
             if d is None or outer is None or outer == 1 or d.free:
                 done.append(v)
@@ -242,7 +244,7 @@ class Agreement:
             if len(mine) == 1 and c.op in _ORDER:
                 cut = self._cut(mine[0], c)
                 if cut is not None:
-                    yield from self._settled(_renamed(t, others, mine[0], cut))
+                    yield from self._settled(_renamed(t, others, mine[0], *cut))
                     return
         used = frozenset().union(*(X.free_variables(e) for e in (*t.conditions, *t.factors)))
         unused = [v for v in t.bound if v not in used]
@@ -255,8 +257,8 @@ class Agreement:
                 factors.append(v.value.extent)
         yield _Term(coefficient, tuple(v for v in t.bound if v in used), t.conditions, tuple(factors))
 
-    def _cut(self, v: Expr, c: Expr) -> Expr | None:
-        """The variable, as it runs over that part of its range in which the condition holds."""
+    def _cut(self, v: Expr, c: Expr) -> tuple[Expr, Expr] | None:
+        """A variable that runs over the part of ``v``'s range in which the condition holds, and ``v`` in it."""
         a, b = c.args
         margin = {"lt": lambda: b - a - 1, "le": lambda: b - a, "gt": lambda: a - b - 1, "ge": lambda: a - b}.get(c.op)
         if margin is None:
@@ -275,7 +277,8 @@ class Agreement:
                     raise Split(fits)
                 if not verdict:
                     return None
-            return X.fresh(count) + low
+            inside = X.fresh(count)
+            return inside, inside + low
         return None
 
     def _match(self, s: _Term, t: _Term) -> bool:
@@ -313,6 +316,69 @@ class Agreement:
         return False
 
 
+#: Functions that preserve order.
+_RISING = frozenset({"exp", "sigmoid", "tanh", "erf", "log", "log1p", "expm1", "sqrt", "atan", "sinh", "asinh"})
+_OTHER = {"max": "min", "min": "max"}
+
+
+def pushed(e: Expr, real: bool) -> Expr:
+    """Functions of a greatest or least (a sum, a product) as the greatest or least of the function.
+
+    Each is an identity of real numbers, of two operands (`max(a, b) + c = max(a + c, b + c)`), by induction one of any number; without
+    ``real`` nothing is done but to drop combinations of one element.
+    """
+    change = _inwards if real else _single
+    return X.rebuilt(e, lambda _: None, lambda _, new: change(new))
+
+
+def _single(e: Expr) -> Expr:
+    return e.args[0] if e.op == "reduce" and not e.value[1] else e
+
+
+def _inwards(e: Expr) -> Expr:
+    if e.op == "reduce":
+        return _single(e)
+    for k, a in enumerate(e.args):
+        combine = a.value[0] if a.op == "reduce" else a.op
+        into = _of_each(e, k, combine)
+        if into is None or a.op not in ("reduce", "max", "min"):
+            continue
+        around = lambda x, k=k: _inwards(X.rebuild(e, (*e.args[:k], x, *e.args[k + 1 :])))  # noqa: E731
+        if a.op != "reduce":
+            return X.call(into, *map(around, a.args))
+        bound, body = X.opened(a)
+        return X.reduce(into, bound, around(body))
+    return e
+
+
+def _of_each(e: Expr, k: int, combine: str) -> str | None:
+    """What combines the results of ``e`` where its operand ``k`` is combined by ``combine``; None where nothing does."""
+    if combine in _OTHER:
+        if e.op == "neg" or (e.op == "sub" and k == 1):
+            return _OTHER[combine]
+        is_scale = e.op == "mul" and e.args[1 - k].op == "const" and e.args[1 - k].value >= 0
+        if e.op in _RISING or e.op in ("add", "sub") or is_scale:
+            return combine if e.dtype in FLOATS else None
+        if e.op == combine and e.args[k].op == "reduce" or e.op == _OTHER[combine]:
+            return combine if e.args[k].op == "reduce" else None
+    if combine == "add" and e.op == "shl" and k == 0:
+        return "add"
+    return "mul" if combine == "add" and e.op == "exp" else None
+
+
+def _is_choice(e: Expr) -> bool:
+    return e.op == "select" and bool(X.loads(e.args[0])) and not e.args[0].free & _bound_names(e)
+
+
+def _bound_names(e: Expr) -> frozenset[Expr]:
+    return frozenset(v for v in e.args[0].free if v.value.name.startswith("r"))
+
+
+def _taken(e: Expr, condition: Expr, k: int) -> Expr:
+    """``e`` with what is taken where the condition is true (1) or false (2)."""
+    return X.transform(e, lambda x: _taken(x.args[k], condition, k) if _is_choice(x) and x.args[0] is condition else None)
+
+
 def _merged(combine: str, bound: tuple[Expr, ...], body: Expr) -> tuple[Expr, tuple[Expr, ...]]:
     """The body of reductions by the same function inside one another, and all their variables."""
     while body.op == "reduce" and body.value[0] == combine:
@@ -346,12 +412,10 @@ def _product(s: _Term, t: _Term) -> _Term:
     )
 
 
-def _renamed(t: _Term, conditions: Sequence[Expr], v: Expr, by: Expr) -> _Term:
-    new = X.free_variables(by) - {v}
+def _renamed(t: _Term, conditions: Sequence[Expr], v: Expr, inside: Expr, by: Expr) -> _Term:
     conditions, factors = (tuple(X.substitute(e, {v: by}) for e in some) for some in (conditions, t.factors))
-    own = [w for w in new if w not in t.bound and w.value.name not in {b.value.name for b in t.bound}]
-    bound = tuple(w for w in t.bound if w is not v)
-    return _Term(t.coefficient, (*bound, *own[:1]), conditions, factors)
+    bound = (*(w for w in t.bound if w is not v), *((inside,) if inside.op == "var" else ()))
+    return _Term(t.coefficient, bound, conditions, factors)
 
 
 def _kind(e: Expr) -> str:
@@ -401,6 +465,4 @@ class _Indices:
 
     @staticmethod
     def _is_positive(e: Expr) -> bool:
-        from edgec.ir.index import bounds
-
         return bounds(e)[0] > 0
