@@ -310,9 +310,9 @@ class Agreement:
             return not others
         first = some[0]
         for k, other in enumerate(others):
-            if _kind(first) == _kind(other) and self._alike(first, other):
-                if self._factors_agree(some[1:], [*others[:k], *others[k + 1 :]]):
-                    return True
+            rest = [*others[:k], *others[k + 1 :]]
+            if _kind(first) == _kind(other) and self._alike(first, other) and self._factors_agree(some[1:], rest):
+                return True
         return False
 
 
@@ -324,8 +324,8 @@ _OTHER = {"max": "min", "min": "max"}
 def pushed(e: Expr, real: bool) -> Expr:
     """Functions of a greatest or least (a sum, a product) as the greatest or least of the function.
 
-    Each is an identity of real numbers, of two operands (`max(a, b) + c = max(a + c, b + c)`), by induction one of any number; without
-    ``real`` nothing is done but to drop combinations of one element.
+    Each is an identity of real numbers, of two operands (`max(a, b) + c = max(a + c, b + c)`), by induction one of any
+    number; without ``real`` nothing is done but to drop combinations of one element.
     """
     change = _inwards if real else _single
     return X.rebuilt(e, lambda _: None, lambda _, new: change(new))
@@ -352,14 +352,14 @@ def _inwards(e: Expr) -> Expr:
 
 
 def _of_each(e: Expr, k: int, combine: str) -> str | None:
-    """What combines the results of ``e`` where its operand ``k`` is combined by ``combine``; None where nothing does."""
+    """What combines the results of ``e`` where its operand ``k`` is combined by ``combine``; None for nothing."""
     if combine in _OTHER:
         if e.op == "neg" or (e.op == "sub" and k == 1):
             return _OTHER[combine]
         is_scale = e.op == "mul" and e.args[1 - k].op == "const" and e.args[1 - k].value >= 0
         if e.op in _RISING or e.op in ("add", "sub") or is_scale:
             return combine if e.dtype in FLOATS else None
-        if e.op == combine and e.args[k].op == "reduce" or e.op == _OTHER[combine]:
+        if (e.op == combine and e.args[k].op == "reduce") or e.op == _OTHER[combine]:
             return combine if e.args[k].op == "reduce" else None
     if combine == "add" and e.op == "shl" and k == 0:
         return "add"
@@ -376,7 +376,9 @@ def _bound_names(e: Expr) -> frozenset[Expr]:
 
 def _taken(e: Expr, condition: Expr, k: int) -> Expr:
     """``e`` with what is taken where the condition is true (1) or false (2)."""
-    return X.transform(e, lambda x: _taken(x.args[k], condition, k) if _is_choice(x) and x.args[0] is condition else None)
+    return X.transform(
+        e, lambda x: _taken(x.args[k], condition, k) if _is_choice(x) and x.args[0] is condition else None
+    )
 
 
 def _merged(combine: str, bound: tuple[Expr, ...], body: Expr) -> tuple[Expr, tuple[Expr, ...]]:

@@ -14,12 +14,14 @@ import numpy as np
 
 from edgec.errors import Undecided
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr, Extent
+from edgec.ir.expr import Extent
 from edgec.ir.graph import Node, intern
 from edgec.ir.types import Type
 
 #: The most elements that an open dimension has.
 MOST = 2**15
+#: The most choices of one course.
+CHOICES = 400
 T = TypeVar("T")
 
 
@@ -66,6 +68,8 @@ class Form(Random):
 
     def pick(self, count: int) -> int:
         at = len(self.counts)
+        if at == CHOICES:  # a generator that draws until something fits
+            raise Undecided(f"the examples make more than {CHOICES} choices")
         self.counts.append(count)
         if at == len(self.trail):
             self.trail.append(0)
@@ -112,6 +116,3 @@ def _next(trail: Sequence[int], counts: Sequence[int]) -> list[int] | None:
         if trail[at] + 1 < counts[at]:
             return [*trail[:at], trail[at] + 1]
     return None
-
-
-__all__ = ["MOST", "Expr", "Form", "Unknown", "trails"]

@@ -69,7 +69,8 @@ def prove_general(rule: Change) -> General | str | None:
     complete = sums = False
     is_open, start = 0, monotonic()
     try:
-        for trail, complete in trails(lambda form: list(rule.examples(form)), FORMS):
+        for trail, is_last in trails(lambda form: list(rule.examples(form)), FORMS):
+            complete = is_last
             count = len(list(rule.examples(Form(trail))))
             for k in range(count):
                 found = list(_cases(rule, trail, k, {}, [CASES]))
