@@ -343,12 +343,16 @@ def _inwards(e: Expr) -> Expr:
         into = _of_each(e, k, combine)
         if into is None or a.op not in ("reduce", "max", "min"):
             continue
-        around = lambda x, k=k: _inwards(X.rebuild(e, (*e.args[:k], x, *e.args[k + 1 :])))  # noqa: E731
         if a.op != "reduce":
-            return X.call(into, *map(around, a.args))
+            return X.call(into, *(_around(e, k, x) for x in a.args))
         bound, body = X.opened(a)
-        return X.reduce(into, bound, around(body))
+        return X.reduce(into, bound, _around(e, k, body))
     return e
+
+
+def _around(e: Expr, k: int, x: Expr) -> Expr:
+    """``e`` with ``x`` for its operand ``k``."""
+    return _inwards(X.rebuild(e, (*e.args[:k], x, *e.args[k + 1 :])))
 
 
 def _of_each(e: Expr, k: int, combine: str) -> str | None:

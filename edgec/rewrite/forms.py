@@ -83,7 +83,7 @@ class Form(Random):
     def choice(self, seq: Any) -> Any:
         return seq[self.pick(len(seq))]
 
-    def sample(self, population: Sequence[T], k: int, *, counts: Any = None) -> list[T]:  # type: ignore[override]
+    def sample(self, population: Sequence[T], k: int, *, counts: Any = None) -> list[T]:
         rest = list(population)
         return [rest.pop(self.pick(len(rest))) for _ in range(k)]
 
