@@ -17,7 +17,7 @@ from edgec.ir.types import DTYPES
 from edgec.resources import data_folder
 from edgec.rewrite import Rule, RuleError, rules_in
 from edgec.rewrite.load import _rules_of
-from edgec.rewrite.prove import _compare, _graph, Instance, instances_of
+from edgec.rewrite.prove import Instance, _compare, _graph, instances_of
 from edgec.rewrite.sample import values
 
 #: Instances of a rule, and neighbors of each, among which a clause is looked for that makes a difference.

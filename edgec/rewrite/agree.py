@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
-from typing import Any
 
 from edgec.ir import expr as X
-from edgec.ir.dtypes import FLOATS
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
-from edgec.ir.index import bounds, exact, is_static
+from edgec.ir.index import exact, is_static
 from edgec.ir.registry import formula
 from edgec.rewrite.facts import uniform
 from edgec.rewrite.forms import Unknown
+from edgec.rewrite.indices import Indices
+from edgec.rewrite.pushed import pushed
 
 #: Milliseconds for one question about indices.
 PATIENCE = 1500
@@ -92,7 +92,7 @@ class Agreement:
 
     def ask(self, condition: Expr) -> bool:
         """Does it hold wherever what is known holds?"""
-        translate = _Indices(self.z3)
+        translate = Indices(self.z3)
         wanted = translate(condition)
         known = [translate(k) for k in self.known]
         solver = self.z3.Solver()
@@ -135,7 +135,7 @@ class Agreement:
         return all(map(self.same, a.args, b.args))
 
     def _chosen(self, e: Expr) -> Expr:
-        """What a choice by indices takes."""
+        """The operand that a choice by indices takes."""
         while e.op == "select" and not X.loads(e.args[0]):
             verdict = self.decided(e.args[0])
             if verdict is None:
@@ -316,60 +316,6 @@ class Agreement:
         return False
 
 
-#: Functions that preserve order.
-_RISING = frozenset({"exp", "sigmoid", "tanh", "erf", "log", "log1p", "expm1", "sqrt", "atan", "sinh", "asinh"})
-_OTHER = {"max": "min", "min": "max"}
-
-
-def pushed(e: Expr, real: bool) -> Expr:
-    """Functions of a greatest or least (a sum, a product) as the greatest or least of the function.
-
-    Each is an identity of real numbers, of two operands (`max(a, b) + c = max(a + c, b + c)`), by induction one of any
-    number; without ``real`` nothing is done but to drop combinations of one element.
-    """
-    change = _inwards if real else _single
-    return X.rebuilt(e, lambda _: None, lambda _, new: change(new))
-
-
-def _single(e: Expr) -> Expr:
-    return e.args[0] if e.op == "reduce" and not e.value[1] else e
-
-
-def _inwards(e: Expr) -> Expr:
-    if e.op == "reduce":
-        return _single(e)
-    for k, a in enumerate(e.args):
-        combine = a.value[0] if a.op == "reduce" else a.op
-        into = _of_each(e, k, combine)
-        if into is None or a.op not in ("reduce", "max", "min"):
-            continue
-        if a.op != "reduce":
-            return X.call(into, *(_around(e, k, x) for x in a.args))
-        bound, body = X.opened(a)
-        return X.reduce(into, bound, _around(e, k, body))
-    return e
-
-
-def _around(e: Expr, k: int, x: Expr) -> Expr:
-    """``e`` with ``x`` for its operand ``k``."""
-    return _inwards(X.rebuild(e, (*e.args[:k], x, *e.args[k + 1 :])))
-
-
-def _of_each(e: Expr, k: int, combine: str) -> str | None:
-    """What combines the results of ``e`` where its operand ``k`` is combined by ``combine``; None for nothing."""
-    if combine in _OTHER:
-        if e.op == "neg" or (e.op == "sub" and k == 1):
-            return _OTHER[combine]
-        is_scale = e.op == "mul" and e.args[1 - k].op == "const" and e.args[1 - k].value >= 0
-        if e.op in _RISING or e.op in ("add", "sub") or is_scale:
-            return combine if e.dtype in FLOATS else None
-        if (e.op == combine and e.args[k].op == "reduce") or e.op == _OTHER[combine]:
-            return combine if e.args[k].op == "reduce" else None
-    if combine == "add" and e.op == "shl" and k == 0:
-        return "add"
-    return "mul" if combine == "add" and e.op == "exp" else None
-
-
 def _is_choice(e: Expr) -> bool:
     return e.op == "select" and bool(X.loads(e.args[0])) and not e.args[0].free & _bound_names(e)
 
@@ -426,49 +372,3 @@ def _renamed(t: _Term, conditions: Sequence[Expr], v: Expr, inside: Expr, by: Ex
 
 def _kind(e: Expr) -> str:
     return f"{e.op} {e.value.key if isinstance(e.value, Node) else e.value if e.op == 'const' else ''} {len(e.args)}"
-
-
-class _Indices:
-    """Index arithmetic as formulas of z3; what is loaded stands for some integer, the same for the same load."""
-
-    def __init__(self, z3: Any) -> None:
-        self.z3 = z3
-        self.atoms: dict[Expr, Any] = {}
-
-    def ranges(self) -> list[Any]:
-        """Loops run over their extents, sizes are no less than their least."""
-        found: list[Any] = []
-        done: set[Expr] = set()
-        while len(done) < len(self.atoms):
-            for e in [a for a in self.atoms if a not in done]:
-                done.add(e)
-                if e.op == "size":
-                    found.append(self.atoms[e] >= e.value.low)
-                elif e.op == "var":
-                    found += [self.atoms[e] >= 0, self.atoms[e] < self(X.lift(e.value.extent, "i64"))]
-        return found
-
-    def __call__(self, e: Expr) -> Any:
-        z3 = self.z3
-        if e.op == "const":
-            return z3.BoolVal(e.value) if e.dtype == "bool" else z3.IntVal(int(e.value))
-        table = {
-            "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
-            "floordiv": lambda a, b: a / b, "floormod": lambda a, b: a % b,
-            "min": lambda a, b: z3.If(a <= b, a, b), "max": lambda a, b: z3.If(a >= b, a, b),
-            "select": z3.If, "and": z3.And, "or": z3.Or, "not": z3.Not,
-            "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-            "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-        }  # fmt: skip
-        integral = all(a.dtype in ("i64", "bool") for a in e.args)
-        divides = e.op not in ("floordiv", "floormod") or (is_static(e.args[1]) and self._is_positive(e.args[1]))
-        if e.op in table and integral and divides:
-            return table[e.op](*map(self, e.args))
-        if e not in self.atoms:
-            name = f"{e.op}{len(self.atoms)}"
-            self.atoms[e] = z3.Bool(name) if e.dtype == "bool" else z3.Int(name)
-        return self.atoms[e]
-
-    @staticmethod
-    def _is_positive(e: Expr) -> bool:
-        return bounds(e)[0] > 0
