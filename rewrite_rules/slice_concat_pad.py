@@ -2,7 +2,7 @@
 
 from edgec.ops import node
 from edgec.rewrite import rule_on
-from edgec.rewrite.sample import extents, given
+from edgec.rewrite.sample import extent, extents, given
 from edgec.rewrite.shape import blocks, reshaped
 
 
@@ -24,7 +24,7 @@ def drop_empty_parts(n, view):
 
 
 def sliced_twice(random):
-    x = given("x", random.randint(8, 9), random.randint(5, 6))
+    x = given("x", extent(random, 8, 9), extent(random, 5, 6))
     first = node("slice", x, starts=(7, 1), steps=(-2, 1), shape=(4, 4))
     yield node("slice", first, starts=(0, 3), steps=(1, -1), shape=(3, 2))
 
@@ -48,7 +48,7 @@ def _last(n):
 
 
 def sliced_padding(random):
-    x = given("x", 3, random.randint(4, 6))
+    x = given("x", 3, extent(random, 4, 6))
     padded = node("pad", x, before=(1, 2), after=(0, 1), value=2.0)
     yield node("slice", padded, starts=(3, 2), steps=(-1, 2), shape=(2, 2))
 
@@ -68,7 +68,7 @@ def slice_inside_padding(n, view):
 
 
 def sliced_concatenation(random):
-    parts = [given(name, 2, random.randint(1, 4)) for name in "xyz"]
+    parts = [given(name, 2, extent(random, 1, 4)) for name in "xyz"]
     joined = node("concat", *parts, axis=1)
     start = parts[0].type.shape[1]
     yield node("slice", joined, starts=(0, start), steps=(1, 1), shape=(2, parts[1].type.shape[1]))
@@ -197,7 +197,7 @@ def _joined(a, b, axis):
 
 
 def nested_concatenation(random):
-    x, y, z = (given(name, random.randint(1, 3), 2) for name in "xyz")
+    x, y, z = (given(name, extent(random, 1, 3), 2) for name in "xyz")
     yield node("concat", x, node("concat", y, z, axis=0), axis=0)
 
 

@@ -68,19 +68,22 @@ def conditions() -> dict[str, int]:
 def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
     """The Markdown page; everything in it is in the rules themselves or in ``data``."""
     about, measured = data["rules"], data["networks"]
-    identities = sum(about[r.name]["identity"] is not None for r in rules)
+    proved = [about[r.name]["identity"] for r in rules if about[r.name]["identity"] is not None]
+    fixed = sum(", fixed sizes, " in p for p in proved)
+    sizes = sum(", every size, " in p for p in proved)
     levels = {level: sum(r.numeric == level for r in rules) for level in ("exact", "reassociates", "approximates")}
     used = sum("benefit" in about[r.name] for r in rules)
     parts = [
         _HEAD.format(
-            rules=len(rules), identities=identities, used=used, networks=len(measured),
-            names="those of docs/results/simplification.md", tested=len(rules) - identities, **levels, **conditions(),
+            rules=len(rules), identities=len(proved) - fixed - sizes, sizes=sizes, fixed=fixed, proved=len(proved),
+            tested=len(rules) - len(proved), used=used, networks=len(measured),
+            names="those of docs/results/simplification.md", **levels, **conditions(),
         )
     ]  # fmt: skip
     for family in sorted({r.family for r in rules}):
         mine = [r for r in rules if r.family == family]
         rows = [_row(r, about[r.name]) for r in mine]
-        heads = ["rule", "statement", "numeric", "instances", "identity", "used", "gain"]
+        heads = ["rule", "statement", "numeric", "instances", "proof", "used", "gain"]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
         parts.append(f"## {family}\n\n{len(mine)} rules. Source: {origin_of(mine[0])}.\n\n{table}\n")
     return "\n".join(parts)
@@ -108,7 +111,7 @@ _HEAD = """\
 Written by `python -m benchmarks.rules.catalog`. {rules} rules: {exact} keep every bit, {reassociates} reassociate,
 {approximates} approximate.
 
-{identities} rules are proved for all values, {tested} are tested on instances alone; none is assumed:
+{proved} rules are proved for all values, {tested} are tested on instances alone; none is assumed:
 
 * **Instances**: both sides are evaluated on generated graphs of sizes 1 to 4 with broadcasting, for all element types
   that the rule claims, with values chosen to break almost-correct rules. An exact rule has to keep every bit, NaN and
@@ -120,6 +123,14 @@ Written by `python -m benchmarks.rules.catalog`. {rules} rules: {exact} keep eve
   nothing), and {unreached} are reached by no neighbor yet; `tests/rules/harmless_clauses.txt` names both.
 * **Identity**: {identities} rules are scalar identities that z3 or sympy proves for all values, under the conditions
   that the identity needs. Tests compare these conditions with the cases that the guard of the rule accepts.
+* **Every size**: {sizes} changes of graphs are proved for all values and all sizes that their examples leave open (from
+  1 to 32768; a few dimensions of some examples are numbers). The code of the rule runs on graphs of open sizes, and
+  z3 compares an element of both sides, at an open index, sums term by term. A *form* is one choice of permutation,
+  function, operators and rank; every form that the examples can draw is proved, other ranks and forms are not. Where
+  the code tells sizes of 1 or equal sizes apart these are cases of their own; that it gives the proved right side is
+  tried at 12 sizes of each. *Every value* keeps each bit; *reals* is equality in real arithmetic.
+* **Fixed sizes**: {fixed} more are proved in the same way for all values, but in some or all of their forms at the
+  sizes of the examples only.
 
 *Used* is the number of times a rule was applied in {networks} networks
 ({names}), and *gain* the total that its steps saved there:

@@ -17,7 +17,7 @@ from edgec.ir.types import DTYPES
 from edgec.resources import data_folder
 from edgec.rewrite import Rule, RuleError, rules_in
 from edgec.rewrite.load import _rules_of
-from edgec.rewrite.prove import _compare, _graph, _Instance, instances_of
+from edgec.rewrite.prove import Instance, _compare, _graph, instances_of
 from edgec.rewrite.sample import values
 
 #: Instances of a rule, and neighbors of each, among which a clause is looked for that makes a difference.
@@ -118,7 +118,7 @@ def everything() -> tuple[Node, ...]:
 
 def proposed(rule: Rule, node: Node) -> list[Node]:
     """What a rule makes of a node."""
-    return [p for p in rule.propose(node, _Instance(node)) if isinstance(p, Node)]
+    return [p for p in rule.propose(node, Instance(node)) if isinstance(p, Node)]
 
 
 @cache

@@ -11,8 +11,9 @@ from rich.markup import escape
 from edgec.errors import UsageError
 from edgec.report.record import Record, head
 from edgec.report.terminal import pairs, table
-from edgec.rewrite import Equation, Rule
+from edgec.rewrite import Change, Equation, Rule
 from edgec.rewrite.families import origin_of
+from edgec.rewrite.general import General, prove_general
 from edgec.rewrite.identity import prove_identity
 from edgec.rewrite.prove import Proof, prove
 from edgec.text import counted, did_you_mean, printable
@@ -61,12 +62,19 @@ def proved(rules: Iterable[Rule]) -> Record:
 
 def proof(found: Proof) -> Record:
     """Instances a rule is proved on, those it makes cheaper, and the identity behind it, if a prover finds one."""
-    identity = prove_identity(found.rule) if isinstance(found.rule, Equation) else None
+    rule = found.rule
+    identity = prove_identity(rule) if isinstance(rule, Equation) else general(rule)
     return {
         "instances": found.instances,
         "cheaper": found.improved,
         "identity": None if identity is None else str(identity),
     }
+
+
+def general(rule: Rule) -> General | None:
+    """The proof of a change for all values, where there is one."""
+    proved = prove_general(rule) if isinstance(rule, Change) else None
+    return proved if isinstance(proved, General) else None
 
 
 # ---- drawn for a terminal
@@ -82,7 +90,7 @@ def draw_list(record: Record) -> RenderableType:
 def draw_one(record: Record) -> RenderableType:
     r = record["rule"]
     p = r["proof"]
-    identity = p["identity"] or "no scalar identity, or the extra [prove] is not installed"
+    identity = p["identity"] or "no proof for all values, or the extra [prove] is not installed"
     return pairs(
         [
             ("rule", escape(r["name"])),

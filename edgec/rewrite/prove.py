@@ -106,7 +106,7 @@ def _graph(node: Node) -> Graph:
     return Graph(inputs, (("y", node),))
 
 
-class _Instance:
+class Instance:
     """The graph that consists of one instance."""
 
     def __init__(self, node: Node) -> None:
@@ -118,7 +118,7 @@ class _Instance:
 
 def _replacements(rule: Rule, node: Node) -> list[Node]:
     try:
-        proposals = list(rule.propose(node, _Instance(node)))
+        proposals = list(rule.propose(node, Instance(node)))
     except EdgecError as error:
         raise RuleError(f"the rule '{rule.name}' fails: {error.message}\n{_shown(node)}", where=rule.source) from error
     found = [p for p in proposals if isinstance(p, Node)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from math import prod
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from edgec import ops
 from edgec.ir.graph import Node, constant, placeholder
 from edgec.ir.types import DTYPES, FLOATS, Type, ends
+from edgec.rewrite.forms import Form
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -71,11 +73,18 @@ def given(name: str, *shape: int, dtype: str = "f64") -> Node:
 
 def fixed(random: Random, *shape: int, dtype: str = "f64") -> Node:
     """A constant."""
+    if isinstance(random, Form):
+        return random.unknown(Type(dtype, shape))
     return constant(values(random, Type(dtype, shape), False))
 
 
 def extents(random: Random, count: int) -> Shape:
-    return tuple(random.randint(1, 4) for _ in range(count))
+    return tuple(extent(random, 1, 4) for _ in range(count))
+
+
+def extent(random: Random, low: int, high: int) -> Any:
+    """A number of elements; of a form, any number from ``low`` on."""
+    return random.extent(low) if isinstance(random, Form) else random.randint(low, high)
 
 
 def permutation(random: Random, rank: int) -> Shape:

@@ -1,0 +1,374 @@
+"""Equality of element formulas for all values, sizes and indices: sums of products over index ranges, compared by z3.
+
+A formula is a sum of terms: a coefficient, variables that it is summed over, conditions on indices and factors. Two
+are equal where every term of one meets its equal in the other under some order of the variables; indices are compared
+as integers by z3. Of exact rules on floats nothing is added up: only what moves, chooses and is looked up is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import permutations
+
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Node
+from edgec.ir.index import exact, is_static
+from edgec.ir.registry import formula
+from edgec.rewrite.facts import uniform
+from edgec.rewrite.forms import Unknown
+from edgec.rewrite.indices import Indices
+from edgec.rewrite.pushed import pushed
+
+#: Milliseconds for one question about indices.
+PATIENCE = 1500
+_ORDER = ("lt", "le", "gt", "ge", "eq", "ne")
+_SPLITS = 40
+
+
+class Split(Exception):
+    """A condition on indices that has to be taken as true, and as false."""
+
+    def __init__(self, condition: Expr) -> None:
+        super().__init__(str(condition))
+        self.condition = condition
+
+
+def element(n: Node, index: Sequence[Expr]) -> Expr:
+    """The formula of an element of ``n`` in elements of inputs and constants."""
+    if n.op == "const" and not isinstance(n.attributes["value"], Unknown):
+        number = uniform(n)
+        if number is not None:
+            return X.const(number, n.type.dtype)
+    if n.op in ("input", "const"):
+        return X.load(n, [X.const(0) if e == 1 else i for i, e in zip(index, n.type.shape)], n.type.dtype)
+    f = formula(n)
+    body = X.substitute(f.body, {v: i for v, i in zip(f.variables, index) if v.op == "var"})
+    return X.transform(body, lambda e: element(n.args[e.value], _inner(n, e.args)) if e.op == "load" else None)
+
+
+def _inner(n: Node, index: Sequence[Expr]) -> Sequence[Expr]:
+    """The index of a load, whose own loads (positions that are data) are followed too."""
+    follow = lambda e: element(n.args[e.value], _inner(n, e.args)) if e.op == "load" else None  # noqa: E731
+    return [X.transform(i, follow) for i in index]
+
+
+@dataclass(frozen=True)
+class _Term:
+    coefficient: Fraction
+    bound: tuple[Expr, ...]
+    conditions: tuple[Expr, ...]
+    factors: tuple[Expr, ...]
+
+
+class Agreement:
+    """The comparison of two formulas whose free variables are loops; ``adds``: sums may be taken in any order."""
+
+    def __init__(self, adds: bool) -> None:
+        import z3
+
+        self.z3, self.adds = z3, adds
+        self.known: list[Expr] = []
+
+    def holds(self, a: Expr, b: Expr, depth: int = 0) -> bool:
+        """Are they equal everywhere?"""
+        try:
+            return self.same(*(pushed(e, self.adds) for e in (a, b)))
+        except Split as split:
+            if depth == _SPLITS:
+                return False
+            before = self.known
+            for case in (split.condition, X.call("not", split.condition)):
+                self.known = [*before, case]
+                verdict = self.ask(X.const(False, "bool")) or self.holds(a, b, depth + 1)
+                self.known = before
+                if not verdict:
+                    return False
+            return True
+
+    # ---- indices
+
+    def ask(self, condition: Expr) -> bool:
+        """Does it hold wherever what is known holds?"""
+        translate = Indices(self.z3)
+        wanted = translate(condition)
+        known = [translate(k) for k in self.known]
+        solver = self.z3.Solver()
+        solver.set("timeout", PATIENCE)
+        solver.add(*known, *translate.ranges(), self.z3.Not(wanted))
+        return bool(solver.check() == self.z3.unsat)
+
+    def decided(self, condition: Expr) -> bool | None:
+        if self.ask(condition):
+            return True
+        return False if self.ask(X.call("not", condition)) else None
+
+    # ---- formulas
+
+    def same(self, a: Expr, b: Expr) -> bool:
+        if a is b:
+            return True
+        if is_static(a) and is_static(b):
+            return self.ask(_equal(a, b))
+        condition = next((e.args[0] for e in (*X.walk(a), *X.walk(b)) if _is_choice(e)), None)
+        if condition is not None:  # by data: on either outcome they have to agree
+            return all(self.same(_taken(a, condition, k), _taken(b, condition, k)) for k in (1, 2))
+        if self.adds and a.dtype != "bool":
+            return self._sums_agree([*self.terms(a), *(_times(t, Fraction(-1)) for t in self.terms(b))])
+        return self._alike(a, b)
+
+    def _alike(self, a: Expr, b: Expr) -> bool:
+        """The same operation on the same operands."""
+        a, b = self._chosen(a), self._chosen(b)
+        if a is b:
+            return True
+        if a.op != b.op or a.dtype != b.dtype or len(a.args) != len(b.args):
+            return False
+        if a.op == "reduce":
+            return self._reductions_agree(a, b)
+        if a.op in ("load", "const", "var", "size") and a.value != b.value:
+            return False
+        if a.op in ("const", "var", "size"):
+            return a.op != "const" or repr(a.value) == repr(b.value)
+        return all(map(self.same, a.args, b.args))
+
+    def _chosen(self, e: Expr) -> Expr:
+        """The operand that a choice by indices takes."""
+        while e.op == "select" and not X.loads(e.args[0]):
+            verdict = self.decided(e.args[0])
+            if verdict is None:
+                raise Split(_first(e.args[0]))
+            e = e.args[1] if verdict else e.args[2]
+        return e
+
+    def _reductions_agree(self, a: Expr, b: Expr) -> bool:
+        if a.value[0] != b.value[0]:
+            return False
+        (mine, left), (others, right) = self._split_up(*X.opened(a)), self._split_up(*X.opened(b))
+        left, mine = _merged(a.value[0], mine, left)
+        right, others = _merged(b.value[0], others, right)
+        mine, others = self._split_up(mine, left)[0], self._split_up(others, right)[0]
+        if len(mine) != len(others):
+            return False
+        ways = permutations(others) if self.adds or a.value[0] in ("max", "min", "and", "or") else [tuple(others)]
+        return any(
+            all(self.ask(_equal(v.value.extent, w.value.extent)) for v, w in zip(mine, way))
+            and self._inside(left, X.substitute(right, dict(zip(way, mine))))
+            for way in ways
+        )
+
+    def _inside(self, a: Expr, b: Expr) -> bool:
+        try:
+            return self.same(a, b)
+        except Split:  # the condition may depend on what is combined over
+            return False
+
+    def _split_up(self, bound: Sequence[Expr], body: Expr) -> tuple[tuple[Expr, ...], Expr]:
+        """Loops that are taken apart by division, as loops inside loops."""
+        done: list[Expr] = []
+        waiting = list(bound)
+        while waiting:
+            v = waiting.pop(0)
+            divided = (e for e in X.walk(body) if e.op in ("floordiv", "floormod"))
+            d = next((e.args[1] for e in divided if v in X.free_variables(e.args[0])), None)
+            outer = None if d is None else exact(v.value.extent, d)
+            if d is None or outer is None or outer == 1 or d.free:
+                done.append(v)
+                continue
+            first, second = X.fresh(outer), X.fresh(d)
+            body = X.substitute(body, {v: first * d + second})
+            waiting = [w for w in (first, second) if w.op == "var"] + waiting
+        return tuple(done), body
+
+    # ---- sums
+
+    def terms(self, e: Expr) -> list[_Term]:
+        """The formula as a sum."""
+        if e.op == "const":
+            return [_Term(Fraction(e.value), (), (), ())] if e.value else []
+        if e.op in ("add", "sub"):
+            more = self.terms(e.args[1])
+            return self.terms(e.args[0]) + (more if e.op == "add" else [_times(t, Fraction(-1)) for t in more])
+        if e.op == "neg":
+            return [_times(t, Fraction(-1)) for t in self.terms(e.args[0])]
+        if e.op == "mul":
+            return [_product(s, t) for s in self.terms(e.args[0]) for t in self.terms(e.args[1])]
+        if e.op == "div":
+            over = X.raw_call("reciprocal", (e.args[1],), e.dtype)
+            return [_product(t, _Term(Fraction(1), (), (), (over,))) for t in self.terms(e.args[0])]
+        if e.op == "cast" and e.dtype != "bool" and e.args[0].dtype != "bool" and not (
+            e.args[0].dtype[0] in "fb" and e.dtype[0] in "iu"
+        ):  # fmt: skip
+            return self.terms(e.args[0])
+        if e.op == "reduce" and e.value[0] == "add":
+            bound, body = self._split_up(*X.opened(e))
+            return [_Term(t.coefficient, (*bound, *t.bound), t.conditions, t.factors) for t in self.terms(body)]
+        if e.op == "select" and not X.loads(e.args[0]):
+            c, yes, no = e.args[0], self.terms(e.args[1]), self.terms(e.args[2])
+            inside = [_Term(t.coefficient, t.bound, (*_clauses(c), *t.conditions), t.factors) for t in yes]
+            outside = [_Term(-t.coefficient, t.bound, (*_clauses(c), *t.conditions), t.factors) for t in no]
+            return inside + outside + no
+        return [_Term(Fraction(1), (), (), (e,))]
+
+    def _sums_agree(self, terms: list[_Term]) -> bool:
+        """Is the sum of the terms zero?"""
+        rest = [t for found in terms for t in self._settled(found)]
+        while rest:
+            first = rest.pop()
+            total, others = first.coefficient, []
+            for t in rest:
+                if self._match(first, t):
+                    total += t.coefficient
+                else:
+                    others.append(t)
+            if total:
+                return False
+            rest = others
+        return True
+
+    def _settled(self, t: _Term) -> Iterator[_Term]:
+        """The term without conditions that always hold, and nothing where one never does."""
+        for k, c in enumerate(t.conditions):
+            others = (*t.conditions[:k], *t.conditions[k + 1 :])
+            verdict = self.decided(c)
+            if verdict is True:
+                yield from self._settled(_Term(t.coefficient, t.bound, others, t.factors))
+                return
+            if verdict is False:
+                return
+            mine = [v for v in t.bound if v in c.free]
+            if not mine:
+                raise Split(c)
+            if len(mine) == 1 and c.op in _ORDER:
+                cut = self._cut(mine[0], c)
+                if cut is not None:
+                    yield from self._settled(_renamed(t, others, mine[0], *cut))
+                    return
+        used = frozenset().union(*(X.free_variables(e) for e in (*t.conditions, *t.factors)))
+        unused = [v for v in t.bound if v not in used]
+        factors = list(t.factors)
+        coefficient = t.coefficient
+        for v in unused:
+            if isinstance(v.value.extent, int):
+                coefficient *= v.value.extent
+            else:
+                factors.append(v.value.extent)
+        yield _Term(coefficient, tuple(v for v in t.bound if v in used), t.conditions, tuple(factors))
+
+    def _cut(self, v: Expr, c: Expr) -> tuple[Expr, Expr] | None:
+        """A variable that runs over the part of ``v``'s range in which the condition holds, and ``v`` in it."""
+        a, b = c.args
+        margin = {"lt": lambda: b - a - 1, "le": lambda: b - a, "gt": lambda: a - b - 1, "ge": lambda: a - b}.get(c.op)
+        if margin is None:
+            return None
+        slack = margin()
+        n = X.lift(v.value.extent, "i64")
+        for sign in (1, -1):
+            rest = slack - v * sign
+            if v in X.free_variables(rest):
+                continue
+            low = -rest if sign == 1 else X.const(0)
+            count = n - low if sign == 1 else rest + 1
+            for fits in (low >= 0, count >= 1, n - low >= count):
+                verdict = True if fits.op == "const" and fits.value else self.decided(fits)
+                if verdict is None:
+                    raise Split(fits)
+                if not verdict:
+                    return None
+            inside = X.fresh(count)
+            return inside, inside + low
+        return None
+
+    def _match(self, s: _Term, t: _Term) -> bool:
+        counts = (len(s.bound), len(s.factors)) == (len(t.bound), len(t.factors))
+        if not counts or sorted(map(_kind, s.factors)) != sorted(map(_kind, t.factors)):
+            return False
+        for way in permutations(t.bound):
+            if not all(self.ask(_equal(v.value.extent, w.value.extent)) for v, w in zip(s.bound, way)):
+                continue
+            renamed = dict(zip(way, s.bound))
+            if not self._conditions_agree(s.conditions, [X.substitute(c, renamed) for c in t.conditions]):
+                continue
+            if self._factors_agree(list(s.factors), [X.substitute(f, renamed) for f in t.factors]):
+                return True
+        return False
+
+    def _conditions_agree(self, some: Sequence[Expr], others: Sequence[Expr]) -> bool:
+        before = self.known
+        for given, wanted in ((some, others), (others, some)):
+            self.known = [*before, *given]
+            verdict = all(map(self.ask, wanted))
+            self.known = before
+            if not verdict:
+                return False
+        return True
+
+    def _factors_agree(self, some: list[Expr], others: list[Expr]) -> bool:
+        if not some:
+            return not others
+        first = some[0]
+        for k, other in enumerate(others):
+            rest = [*others[:k], *others[k + 1 :]]
+            if _kind(first) == _kind(other) and self._alike(first, other) and self._factors_agree(some[1:], rest):
+                return True
+        return False
+
+
+def _is_choice(e: Expr) -> bool:
+    return e.op == "select" and bool(X.loads(e.args[0])) and not e.args[0].free & _bound_names(e)
+
+
+def _bound_names(e: Expr) -> frozenset[Expr]:
+    return frozenset(v for v in e.args[0].free if v.value.name.startswith("r"))
+
+
+def _taken(e: Expr, condition: Expr, k: int) -> Expr:
+    """``e`` with what is taken where the condition is true (1) or false (2)."""
+    return X.transform(
+        e, lambda x: _taken(x.args[k], condition, k) if _is_choice(x) and x.args[0] is condition else None
+    )
+
+
+def _merged(combine: str, bound: tuple[Expr, ...], body: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """The body of reductions by the same function inside one another, and all their variables."""
+    while body.op == "reduce" and body.value[0] == combine:
+        more, body = X.opened(body)
+        bound = (*bound, *more)
+    return body, bound
+
+
+def _equal(a: X.Extent, b: X.Extent) -> Expr:
+    return X.call("eq", X.lift(a, "i64"), X.lift(b, "i64"))
+
+
+def _clauses(c: Expr) -> tuple[Expr, ...]:
+    return tuple(d for a in c.args for d in _clauses(a)) if c.op == "and" else (c,)
+
+
+def _first(c: Expr) -> Expr:
+    return _first(c.args[0]) if c.op in ("and", "or", "not") else c
+
+
+def _times(t: _Term, k: Fraction) -> _Term:
+    return _Term(t.coefficient * k, t.bound, t.conditions, t.factors)
+
+
+def _product(s: _Term, t: _Term) -> _Term:
+    shared = {v: X.fresh(v.value.extent) for v in t.bound if v in s.bound}
+    bound = tuple(shared.get(v, v) for v in t.bound)
+    conditions, factors = ([X.substitute(e, shared) for e in some] for some in (t.conditions, t.factors))
+    return _Term(
+        s.coefficient * t.coefficient, (*s.bound, *bound), (*s.conditions, *conditions), (*s.factors, *factors)
+    )
+
+
+def _renamed(t: _Term, conditions: Sequence[Expr], v: Expr, inside: Expr, by: Expr) -> _Term:
+    conditions, factors = (tuple(X.substitute(e, {v: by}) for e in some) for some in (conditions, t.factors))
+    bound = (*(w for w in t.bound if w is not v), *((inside,) if inside.op == "var" else ()))
+    return _Term(t.coefficient, bound, conditions, factors)
+
+
+def _kind(e: Expr) -> str:
+    return f"{e.op} {e.value.key if isinstance(e.value, Node) else e.value if e.op == 'const' else ''} {len(e.args)}"
