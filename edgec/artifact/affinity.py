@@ -14,7 +14,7 @@ VARIABLE = "EDGEC_CORES"
 
 
 def kept_cores(lock: Mapping[str, Any]) -> tuple[int, ...]:
-    """The cores that programs of a build keep to now; none for any. Raises UsageError for a variable that is no list."""
+    """The cores that programs of a build keep to; none for any. Raises UsageError for a variable that is no list."""
     cores = tuple((lock.get("affinity") or {}).get("cores", ()))
     named = os.environ.get(VARIABLE)
     return cores_of(named, VARIABLE) if cores and named is not None else cores

@@ -54,8 +54,8 @@ def files(
     """Every file of the project, by relative path. The same program gives the same bytes.
 
     ``beside`` are the names of optional additions (`edgec.emit.extras`), ``prepared`` is the preprocessing of images in
-    apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory with all else, and ``cores``
-    those that programs keep their threads on.
+    apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory
+    with all else, and ``cores`` those that programs keep their threads on.
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
     for an addition that does not fit the device.

@@ -131,7 +131,8 @@ def _widened(samples: int, context: Context) -> Graph:
 def _bound(step: Graph, context: Context) -> Bind:
     """A training step, compiled for this machine."""
     options = replace(
-        context.options, device=load_device("host"), gpu=None, threads=usable_cores(), cores=(), quantize="float", prune=None,
+        context.options, device=load_device("host"), gpu=None, threads=usable_cores(),
+        cores=(), quantize="float", prune=None,
         retraining=None, ram=None, weights="incbin", name="step", materialize=frozenset(), overrides={}, tiles={},
         error=0.0, micro_kernels=(), templates=(),
     )  # fmt: skip

@@ -181,7 +181,8 @@ def test_programs_stay_on_the_core(profiles: Path, tmp_path: Path) -> None:
         "#include <stdio.h>\n#include <string.h>\nint example(int argc, char **argv);\n"
         "int main(int argc, char **argv) {\n"
         '  int status = example(argc, argv);\n  char line[256];\n  FILE *f = fopen("/proc/self/status", "r");\n'
-        '  while (f && fgets(line, sizeof line, f))\n    if (!strncmp(line, "Cpus_allowed_list:", 18)) fputs(line, stderr);\n'
+        "  while (f && fgets(line, sizeof line, f))\n"
+        '    if (!strncmp(line, "Cpus_allowed_list:", 18)) fputs(line, stderr);\n'
         "  return status;\n}\n"
     )
     sources = [str(folder / s) for s in read_lock(folder)["sources"]]
