@@ -17,7 +17,7 @@ import numpy as np
 from edgec import files, pipeline
 from edgec.artifact.compile import compile_all
 from edgec.artifact.folder import publish, read_lock, refuse_foreign
-from edgec.artifact.lock import lock_facts, locked
+from edgec.artifact.lock import lock_facts, lock_of, locked
 from edgec.artifact.names import LOCK
 from edgec.artifact.network import Network
 from edgec.artifact.origin import write_origin
@@ -43,6 +43,7 @@ from edgec.progress import Progress, silent
 from edgec.report.facts import operator_counts
 from edgec.schedule.program import Program
 from edgec.schedule.variants import Variants
+from edgec.tune.affinity import with_lock, with_sweep
 from edgec.tune.known import prices_for
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ def build(
     is_compiled = options.device.hosted or "web" in extras
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
+    options = with_lock(options, settings, lock_of(lock)) if lock is not None else with_sweep(options, settings, parsed)
     facts = lock_facts(options, parsed, start)
     frozen = locked(Path(lock), facts) if lock is not None else variants
     context = Context(

@@ -27,6 +27,7 @@ from edgec.pipeline.context import Context
 from edgec.pipeline.deferred import DeferredRun
 from edgec.progress import Progress, silent
 from edgec.schedule.variants import Variants
+from edgec.tune.affinity import with_lock, with_sweep
 from edgec.tune.known import prices_for
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def remembered(model: Buildable, progress: Progress = silent, **settings: Unpack
         return build(model, compile=runs, progress=progress, **settings), None
     compiler = compiler_for(options.device, options.compiler)
     parsed = read(model)
+    options = with_sweep(options, settings, parsed)
     cache, facts = compile_cache(), lock_facts(options, parsed, "import")
     try:
         key = fingerprint(options, files_beside(parsed), facts, compiler) if cache is not None else None
@@ -84,7 +86,8 @@ def reopened(
         if key not in given:
             hint = f"give {OPTIONS[key].long} yourself, if you trust it"
             raise UsageError(f"its notes name code to run: {OPTIONS[key].long}", hint=hint, where=str(folder))
-    options = resolve({**of_build, **given})  # type: ignore[typeddict-item]
+    asked = {**of_build, **given}
+    options = with_lock(resolve(asked), asked, lock)  # type: ignore[arg-type]
     parsed = read(source)
     if digest(parsed) != (lock.get("model") or {}).get("sha256"):
         hint = "edgec build it again, or name the right one: --model FILE"

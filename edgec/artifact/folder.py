@@ -13,6 +13,7 @@ from edgec.artifact.names import LOCK
 from edgec.artifact.publish import hidden, put, turn
 from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES
+from edgec.options.cores import MOST_CORES
 from edgec.text import printable
 from edgec.untrusted import read_json, reason
 
@@ -121,6 +122,17 @@ def _are_ports(value: object) -> bool:
     )
 
 
+def _is_affinity(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and type(value.get("threads")) is int
+        and value["threads"] >= 1
+        and value.get("by") in ("sweep", "asked")
+        and isinstance(value.get("cores"), list)
+        and all(type(core) is int and 0 <= core < MOST_CORES for core in value["cores"])
+    )
+
+
 def _is_language_model(value: object) -> bool:
     return not value or (
         isinstance(value, dict)
@@ -134,6 +146,7 @@ def _is_language_model(value: object) -> bool:
 _MEANT: Mapping[str, Callable[[Any], bool]] = {
     "name": lambda name: isinstance(name, str) and name.isidentifier(),
     "threads": lambda threads: type(threads) is int and threads >= 1,
+    "affinity": _is_affinity,
     "files": _are_files,
     "sources": _are_files,
     "inputs": _are_ports,

@@ -21,13 +21,18 @@ from edgec.untrusted import regular
 
 def locked(path: Path, facts: Mapping[str, Any]) -> Mapping[str, str]:
     """The choices of an earlier build. Raises UsageError where that was of another model."""
-    lock = read_lock(path if path.is_dir() else path.parent)
+    lock = lock_of(path)
     if lock.get("model") != facts.get("model"):
         raise UsageError("this lock belongs to another model", hint="build without --lock", where=str(path))
     choices = lock.get("choices", {})
     if not isinstance(choices, dict):
         raise UsageError("cannot be read: it has no choices", where=str(path))
     return {str(key): str(taken) for key, taken in choices.items()}
+
+
+def lock_of(path: str | Path) -> dict[str, Any]:
+    """The lock of a folder, or in a file. Raises UsageError for what is none."""
+    return read_lock(Path(path) if Path(path).is_dir() else Path(path).parent)
 
 
 def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str, Any]:
@@ -53,6 +58,8 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
             "max_loss": options.max_loss,
             "corrections": options.corrections,
         }
+    if options.placed_by:
+        facts["affinity"] = {"threads": options.threads, "cores": list(options.cores), "by": options.placed_by}
     decisions = {
         "disable_rules": sorted(options.disable_rules),
         "materialize": sorted(options.materialize),

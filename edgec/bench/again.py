@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgec.artifact.cache import CompileCache, compile_cache
+from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.artifact.request import request, stamps
 from edgec.bench.built import bench_built
@@ -49,7 +50,8 @@ def bench_again(
         with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
             known = _taken(cache, name, Path(folder))
             if known is not None:
-                threads = settings.get("threads") or 1
+                placed = read_lock(Path(folder)).get("affinity") or {}
+                threads = settings.get("threads") or int(placed.get("threads", 1))
                 return bench_built(
                     Path(folder), threads=threads, seconds=seconds, rounds=rounds, progress=progress, ready=known
                 )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from edgec.artifact.affinity import kept_cores
+from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network, Port
 from edgec.bench.timing import Benched, Timing
 from edgec.bench.turns import pinned, take_turns
@@ -36,7 +38,7 @@ def bench_built(
     if rounds < 1 or not seconds > 0:
         raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
     random = np.random.default_rng(seed)
-    with pinned(threads) as is_pinned, Network(folder, threads) as network:
+    with pinned(threads, kept_cores(read_lock(folder))) as is_pinned, Network(folder, threads) as network:
         known = read_arrays(inputs, narrow=True) if inputs is not None else None
         arrays = ready or {
             port.onnx_name: _drawn(port, random, network)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from edgec.artifact.affinity import kept_cores
+from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.bench.remote import Remote
 from edgec.bench.timing import Benched, Timing
@@ -53,7 +55,7 @@ def bench(
     if built.compiler is None or not runs_here(built.options.device, built.compiler):
         raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
     threads = built.options.threads
-    with pinned(threads) as is_pinned, Network(built.folder, threads) as network:
+    with pinned(threads, kept_cores(read_lock(built.folder))) as is_pinned, Network(built.folder, threads) as network:
         arrays = ready if ready is not None else inputs_of(built, inputs, network, seed)
         ours, results = network.bind(arrays)
         calls = [ours]

@@ -71,7 +71,7 @@ class Remote:
         self.kernels: tuple[int, ...] = ()
         self.stack_bytes: int | None = None  # the most that was in use, where the board tells
         self._built, self._progress = built, progress
-        self.threads = built.options.threads
+        self.threads, self.cores = built.options.threads, built.options.cores
         self.runner = f"{built.options.name}_runner"
         self._profile = profile
         with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:

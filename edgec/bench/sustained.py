@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,10 @@ from edgec.bench.sensors import Reading, clusters, hidden, joules_between, read
 from edgec.build import Built, build
 from edgec.errors import CheckError, LinkError, UsageError
 from edgec.execute.samples import random_inputs
-from edgec.options import Settings
+from edgec.options import Settings, resolve
+from edgec.options.cores import ANY
 from edgec.progress import Progress, silent
+from edgec.tune.affinity import Placement, keep_sweep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -47,19 +49,11 @@ class Minute:
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Threads on some cores of a device, and how long a run takes there; ``cores`` empty: wherever the system likes."""
-
-    threads: int
-    cores: tuple[int, ...]
-    median_ms: float
-
-
-@dataclass(frozen=True)
 class Sustained:
     """A network at work: its minutes, placements that were tried before, and what the system does not tell.
 
-    ``slowdown`` is the median of the last minute over that of the first.
+    ``slowdown`` is the median of the last minute over that of the first; ``kept`` tells whether the next build for the
+    device takes the quickest placement.
     """
 
     link: str
@@ -70,6 +64,7 @@ class Sustained:
     hidden: Sequence[str] = ()
     power_source: str = ""
     slowdown: float = field(default=1.0)
+    kept: bool = False
 
 
 def sustained(
@@ -81,7 +76,7 @@ def sustained(
     """
     refuse_minutes(minutes)
     placements = swept(on, arrays, progress) if sweep else []
-    best = min(placements, key=lambda p: p.median_ms, default=Placement(on.threads, (), 0.0))
+    best = min(placements, default=Placement(0.0, on.threads, on.cores))
     if sweep:
         place(on, best)
     first = float(np.median(on.run([arrays], 3)[0].nanoseconds))
@@ -141,8 +136,8 @@ def swept(on: Remote, arrays: Arrays, progress: Progress) -> list[Placement]:
         progress("bench", f"{threads} threads on {_cores(cores)}", k / len(tried))
         on.threads, on.runner = before
         try:
-            place(on, Placement(threads, cores, 0.0))
-            found.append(Placement(threads, cores, on.time(arrays, TRIAL).median_ms))
+            place(on, Placement(0.0, threads, cores))
+            found.append(Placement(on.time(arrays, TRIAL).median_ms, threads, cores))
         except (CheckError, LinkError):  # a system without taskset, or cores that are not ours
             if not cores:
                 raise
@@ -186,10 +181,18 @@ def bench_for_minutes(
     Raises UsageError before anything is built where ``minutes`` are none.
     """
     refuse_minutes(minutes)
+    if sweep and not isinstance(model, Built):
+        if settings.get("cores") is not None:
+            raise UsageError("--sweep tries cores itself", hint="leave out --cores, or --sweep", where="--cores")
+        if settings.get("threads") is None:
+            settings["threads"] = resolve(settings).device.cores
+        settings["cores"] = ANY
     built = model if isinstance(model, Built) else build(model, compile=False, progress=progress, **settings)
     arrays = random_inputs(built.stages.graph, seed, greatest=True)
     with connect(built, link, None, timeout, progress) as on:
-        return sustained(on, arrays, minutes, progress, sweep)
+        found = sustained(on, arrays, minutes, progress, sweep)
+    is_kept = bool(found.placements) and keep_sweep(built.options, built.parsed, built.program, found.placements)
+    return replace(found, kept=is_kept)
 
 
 def refuse_minutes(minutes: float) -> None:

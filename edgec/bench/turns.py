@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from edgec.progress import Progress
@@ -40,16 +40,20 @@ def take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, pro
 
 
 @contextmanager
-def pinned(threads: int) -> Iterator[bool]:
-    """Keep this process, and the threads it starts meanwhile, on as many cores as there are threads."""
+def pinned(threads: int, cores: Collection[int] = ()) -> Iterator[bool]:
+    """Keep this process, and the threads it starts meanwhile, on as many cores as there are threads, or on ``cores``.
+
+    Cores that the process may not all use count for nothing.
+    """
     if not hasattr(os, "sched_setaffinity"):
         yield False
         return
     before = os.sched_getaffinity(0)
-    if threads >= len(before):
+    is_placed = bool(cores) and before.issuperset(cores)
+    if threads >= len(before) and not is_placed:
         yield False
         return
-    os.sched_setaffinity(0, set(sorted(before)[:threads]))
+    os.sched_setaffinity(0, cores if is_placed else set(sorted(before)[:threads]))
     try:
         yield True
     finally:

@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
             with shown() as progress:
                 decoding = bench_language_model(
                     folder, prompt=prompt, tokens=tokens,
-                    threads=settings.get("threads", 1), rounds=3 if rounds is None else rounds,
+                    threads=settings.get("threads") or 1, rounds=3 if rounds is None else rounds,
                     peers=peers_of(vs or "", folder), python=python, progress=progress,
                 )  # fmt: skip
             ok = not any(s.error for s in decoding.speeds)
@@ -89,7 +89,7 @@ def register(app: typer.Typer) -> None:
         if is_built(model) and vs is None:
             from edgec.bench.built import bench_built
 
-            threads = int(settings["threads"] if is_given else lock.get("threads", 1))
+            threads = int(settings["threads"] or 1 if is_given else lock.get("threads", 1))
             with shown() as progress:
                 alone = bench_built(
                     Path(model), threads=threads, seconds=seconds, rounds=turns, progress=progress, inputs=inputs

@@ -94,7 +94,7 @@ def _threads(settings: Settings, folder: str) -> int:
         if key != "threads" and settings.get(key, option.default) not in (option.default, None, (), {}):
             hint = "edgec build MODEL --over host@local --over host@local"
             raise UsageError(f"{option.long} cannot be changed after the build", hint=hint, where=folder)
-    return settings.get("threads", 1)
+    return settings.get("threads") or 1
 
 
 def bench_divided(

@@ -125,7 +125,7 @@ def bench_built(folder: Path, vs: str | None, seconds: float, rounds: int, setti
     from edgec.bench.training import bench_training
     from edgec.report import training as training_report
 
-    threads = int(settings.get("threads", 1))
+    threads = int(settings.get("threads") or 1)
     with shown() as progress, _opened(folder, settings) as trainer:
         found = bench_training(
             trainer, vs=vs, threads=threads, seconds=seconds, rounds=rounds, seed=0, progress=progress
@@ -145,4 +145,4 @@ def is_training(given: str) -> bool:
 def _opened(folder: Path, settings: Settings) -> Trainer:
     from edgec.artifact.trainer import Trainer
 
-    return Trainer(folder, int(settings.get("threads", 1)))
+    return Trainer(folder, int(settings.get("threads") or 1))

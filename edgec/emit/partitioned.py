@@ -93,7 +93,7 @@ def partitioned_files(
     context = {
         "name": name, "NAME": name.upper(), "version": __version__, "device": device, "inputs": inputs,
         "gpu": next(p.device for p in program.parts if p.device.is_gpu),
-        "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads,
+        "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads, "cores": "",
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
         "computed": (), "decoder": None, "has_board": False,
         "quantization": {p.onnx_name: None for p in (*inputs, *outputs)},

@@ -27,6 +27,7 @@ from edgec.emit.training import training_files
 from edgec.emit.weights import Weights, weights_of
 from edgec.errors import DeviceError, UsageError
 from edgec.ir.sizes import dimensions, named
+from edgec.options.cores import cores_text
 from edgec.resources import data_folder
 from edgec.schedule.program import Program
 from edgec.version import __version__
@@ -48,11 +49,13 @@ def files(
     prepared: Preparation = AS_IS,
     place: str = "incbin",
     ram: int | None = None,
+    cores: Sequence[int] = (),
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
     ``beside`` are the names of optional additions (`edgec.emit.extras`), ``prepared`` is the preprocessing of images in
-    apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory with all else.
+    apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory
+    with all else, and ``cores`` those that programs keep their threads on.
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
     for an addition that does not fit the device.
@@ -86,7 +89,12 @@ def files(
     names = {d.name: identifier(d.name, set(), "size") for d in values["dimensions"]}
     model = session_of(program, names, types, device.is_gpu)
     values["decoder"] = device_session(program, model) if model is not None and device.is_gpu else None
+    if cores and model:
+        hint = "leave out --cores"
+        raise UsageError("sessions of a language model stay where the system puts them", hint=hint, where="--cores")
+    values["cores"] = cores_text(cores) if cores else ""
     added = model.sources(name) if model else []
+    added += ["ec_cores.c"] if cores else []
     tables = [weights]
     tables += [Weights(weights.linked, name, (model.tokens,), "tokens")] if model and model.tokens is not None else []
     added += weights.runtime_sources
@@ -94,7 +102,11 @@ def files(
     if training is not None:
         tables.append(Weights(weights.linked, name, (training.initial,), "initial"))
         added += training.sources
-    modules = [*(["ec_pool"] if device.hosted else []), *(model.modules if model else ())]
+    modules = [
+        *(["ec_pool"] if device.hosted else []),
+        *(["ec_cores"] if cores else []),
+        *(model.modules if model else ()),
+    ]
     headers = [
         f"{name}.h",
         *(page.format(name=name) for page in (model.pages if model else ()) if page.endswith(".h")),
@@ -140,6 +152,7 @@ def files(
     for path, page in pages.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
+    runtime += ["runtime/cores/*"] if cores else []
     runtime += [f"language/{module}.[ch]" for module in (model.modules if model else ())]
     if device.has_board:
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)

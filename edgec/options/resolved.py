@@ -23,6 +23,7 @@ from edgec.frontend.language.lora import LoraOption, option_of
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
+from edgec.options.cores import asked_cores
 from edgec.options.keywords import unknown
 from edgec.options.language import check_device, context_of
 from edgec.options.retraining import retraining_of
@@ -52,6 +53,8 @@ class Options:
 
     device: Device
     threads: int
+    cores: tuple[int, ...]  # that threads are kept on; none for any
+    placed_by: str  # "sweep" or "asked" where threads or cores are no defaults; else empty
     name: str
     shapes: Mapping[str, tuple[int, ...]]
     dims: Mapping[str, DimensionRange]
@@ -108,10 +111,11 @@ def resolve(settings: Settings) -> Options:
             raise _misfit(key, value)
     given: dict[str, Any] = {key: settings.get(key, option.default) for key, option in OPTIONS.items()}
     device, gpu, quantize, error = _target(given)
-    threads = _threads(given["threads"])
+    threads = _threads(1 if given["threads"] is None else given["threads"])
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
     check_device(given, device, gpu)
+    cores = asked_cores(given, device, gpu, threads)
     prune, sparsity = pruning_of(given, device)
     return Options(
         device=device,
@@ -119,6 +123,8 @@ def resolve(settings: Settings) -> Options:
         error=error,
         quantize=_one_of("precision", quantize, PRECISIONS),
         threads=threads,
+        cores=cores,
+        placed_by="asked" if cores else "",
         prune=prune,
         sparsity=sparsity,
         masks=masks_of(given["masks"], prune),

@@ -109,7 +109,20 @@ class Settings(TypedDict, total=False):
         str | None,
         Option("Where kernels run: auto (CPU and GPU, by predicted time), gpu, cpu.", TARGET, metavar="PLACE"),
     ]
-    threads: Annotated[int, Option("Most threads the network may use.", TARGET, 1, int, short=("-t",))]
+    threads: Annotated[
+        int | None,
+        Option(
+            "Most threads the network may use: those that a sweep found quickest (device bench --sweep), else 1.",
+            TARGET, kind=int, metavar="N", short=("-t",),
+        ),
+    ]  # fmt: skip
+    cores: Annotated[
+        int | str | None,
+        Option(
+            "Cores that threads are kept on, as 4-7 or 0,2, or any; those of a sweep by default.", TARGET,
+            metavar="LIST", takes_number=True,
+        ),
+    ]  # fmt: skip
     ram: Annotated[
         int | str | None,
         Option(

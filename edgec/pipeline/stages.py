@@ -131,7 +131,8 @@ def _widened(samples: int, context: Context) -> Graph:
 def _bound(step: Graph, context: Context) -> Bind:
     """A training step, compiled for this machine."""
     options = replace(
-        context.options, device=load_device("host"), gpu=None, threads=usable_cores(), quantize="float", prune=None,
+        context.options, device=load_device("host"), gpu=None, threads=usable_cores(),
+        cores=(), quantize="float", prune=None,
         retraining=None, ram=None, weights="incbin", name="step", materialize=frozenset(), overrides={}, tiles={},
         error=0.0, micro_kernels=(), templates=(),
     )  # fmt: skip
@@ -267,4 +268,5 @@ def emit(program: Program, context: Context) -> Project:
             raise UsageError("weights of networks on two devices are linked", hint=hint, where=f"--weights {o.weights}")
         return Project(program, partitioned_files(program, o.device, o.name, o.templates, facts, context.extras))
     extras, prepared = context.extras, context.preprocessing
-    return Project(program, files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights, o.ram))
+    made = files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights, o.ram, o.cores)
+    return Project(program, made)

@@ -9,6 +9,8 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
 
+from edgec.artifact.affinity import described
+from edgec.artifact.folder import read_lock
 from edgec.build import Built
 from edgec.device.compilers import runs_here
 from edgec.device.device import Device
@@ -44,6 +46,7 @@ def record(built: Built) -> Record:
         "runs_here": runs_here(built.options.device, built.compiler),
         "cross": _cross(built.options.device),
         "threads": built.options.threads,
+        "affinity": read_lock(built.folder).get("affinity"),
         "compiler": built.compiler,
         "operators": built.operators,
         "core_operators": len(program.graph.operations()),
@@ -109,6 +112,7 @@ def draw(found: Record, model: str) -> RenderableType:
         *_traffic_row(found["traffic"]),
         ("seconds", f"{seconds['total']:.2f}: {spent}"),
         *_compiler_row(seconds),
+        *([("affinity", described(found["affinity"]))] if found["affinity"] else []),
         ("compiler", escape(found["compiler"]) if found["compiler"] else "none: sources only"),
     ]
     done = "replaced the earlier build in" if found["replaced"] else "written to"

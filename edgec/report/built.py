@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
+from edgec.artifact.affinity import described
 from edgec.artifact.folder import read_lock
 from edgec.report.record import Record, head
 from edgec.report.terminal import pairs, size
@@ -38,6 +39,7 @@ def record(folder: Path) -> Record:
         "ok": True,
         "folder": str(folder),
         "build": {key: lock.get(key) for key in _PLAIN},
+        "affinity": lock.get("affinity"),
         "inputs": lock.get("inputs", []),
         "outputs": lock.get("outputs", []),
         "model": model.get("name") if isinstance(model, dict) else None,
@@ -65,6 +67,8 @@ def draw(found: Record) -> RenderableType:
         if isinstance(facts[key], int):
             rows.append((key.removesuffix("_bytes"), size(facts[key])))
     rows.append(("built", f"for {escape(str(facts['device']))}, at most {counted(facts['threads'], 'thread')}"))
+    if found["affinity"]:
+        rows.append(("affinity", described(found["affinity"])))
     rows.append(("kernels", f"{facts['kernels']}, by edgec {escape(str(facts['edgec']))}"))
     if isinstance(found["language_model"], dict):
         told = ", ".join(f"{k} {v}" for k, v in found["language_model"].items() if isinstance(v, (int, str)))

@@ -57,6 +57,8 @@ def draw(found: Record) -> RenderableType:
     where = f"{counted(found['threads'], 'thread')} on {_cores(found['cores'])} over {found['link']}"
     change = f"the last minute takes {found['slowdown']:.2f} of the first one's time"
     parts += [escape(where), drawn, change]
+    if found["kept"]:
+        parts.append(f"kept: the next build for {escape(found['device'])} takes these threads and cores")
     if found["hidden"]:
         parts.append(f"the system does not tell {', '.join(found['hidden'])}")
     if found["power_source"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict, Union
 
-from edgec.report.answers.frame import Answered, Figure, Head, Shape
+from edgec.report.answers.frame import Affinity, Answered, Figure, Head, Shape
 from edgec.report.answers.timing import BenchRecord
 
 
@@ -248,6 +248,7 @@ class BuildRecord(Head):
     name: Annotated[str, "prefix of everything in the generated C"]
     device: Annotated[str, "as asked for"]
     threads: Annotated[int, "as asked for"]
+    affinity: Annotated[Union[Affinity, None], "threads and cores that are no defaults"]
     runs_here: Annotated[bool, "whether this machine can run it"]
     cross: Annotated[
         Union[str, None], "CMake options needed here to build for the device; empty if none, `null` if unknown"

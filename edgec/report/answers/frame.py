@@ -28,6 +28,14 @@ class Answered(Head):
     warnings: Annotated[list[str], "sentences about oddities of the model that do not prevent a build"]
 
 
+class Affinity(TypedDict):
+    """Threads and cores of a build."""
+
+    threads: Annotated[int, "the number of threads"]
+    cores: Annotated[list[int], "the cores they are kept on; empty for any"]
+    by: Annotated[Literal["sweep", "asked"], "where they are from: a sweep on the device, or options"]
+
+
 class Problem(TypedDict):
     """An error."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypedDict, Union
 
 from edgec.report.answers.build import LargestKernel, Memory, Traffic
-from edgec.report.answers.frame import Answered, Port
+from edgec.report.answers.frame import Affinity, Answered, Port
 from edgec.report.answers.timing import Launch
 
 
@@ -127,6 +127,7 @@ class InspectBuiltAnswer(Answered):
     ok: Annotated[Literal[True], "`true`"]
     folder: Annotated[str, "the folder"]
     build: Annotated[dict[str, Any], "figures and settings of its lock"]
+    affinity: Annotated[Union[Affinity, None], "threads and cores that are no defaults"]
     inputs: Annotated[list[PortInC], "with their names in C (`name`) and in the model"]
     outputs: Annotated[list[PortInC], "likewise"]
     model: Annotated[Union[str, None], "the name of the model"]

@@ -81,6 +81,7 @@ class SustainedAnswer(Answered):
     minutes: Annotated[list[WorkMinute], "every minute in order"]
     placements: Annotated[list[ThreadPlacement], "with `--sweep`, those that were tried before"]
     hidden: Annotated[list[str], "what the system does not tell"]
+    kept: Annotated[bool, "whether the next build for the device takes the quickest placement"]
     power_source: Annotated[str, "the sensor that power is from; empty without one"]
     slowdown: Annotated[float, "median of the last minute over that of the first"]
     page: Annotated[Union[str, None], "the page that was written"]
