@@ -16,6 +16,7 @@ from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node, constant, intern, placeholder, topological
 from edgec.ir.index import bounds
 from edgec.ir.loads import replace_loads
+from edgec.ir.memory import remembered
 from edgec.ops import formula, graphs, is_procedure, node
 
 
@@ -40,6 +41,7 @@ class Indivisible(ModelError):
 Spans = Mapping[Node, "Span | None"]
 
 
+@remembered(100_000)
 def needed(value: Node, span: Span) -> tuple[Span | None, ...]:
     """The need of rows of a value, for each operand: a range of the dimension that the loop over rows walks along.
 
@@ -69,6 +71,7 @@ def _walked(load: X.Expr, loop: X.Expr) -> list[int]:
     return [d for d, i in enumerate(load.args) if loop in X.free_variables(i)]
 
 
+@remembered(20_000)
 def is_divisible(value: Node, axis: int) -> bool:
     """Can rows along ``axis`` be computed alone?
 

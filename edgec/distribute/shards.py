@@ -18,9 +18,11 @@ from edgec.ir import expr as X
 from edgec.ir.graph import Formula, Node, constant, topological
 from edgec.ir.index import bounds
 from edgec.ir.loads import replace_loads
+from edgec.ir.memory import remembered
 from edgec.ops import formula, graphs, is_procedure, node
 
 
+@remembered(100_000)
 def needs(value: Node, span: Span) -> tuple[Span | None, ...]:
     """The need of a slice of a value, for each operand: a slice of it, or None for all of it.
 
@@ -111,6 +113,7 @@ class Shards:
         return node(n.op, *parts, **n.attributes)
 
 
+@remembered(20_000)
 def reduced(n: Node) -> tuple[tuple[int | None, ...], int]:
     """The dimension of each operand that the longest reduced loop of a sum walks along, and its extent.
 
@@ -181,5 +184,10 @@ def work(result: Node, known: Collection[Node]) -> tuple[int, int]:
         if n.is_const:
             size += n.type.bytes
         elif n.op != "input":
-            operations += flops(formula(n)) if not is_procedure(n.op) else prod(map(int, n.type.shape))
+            operations += _operations(n)
     return operations, size
+
+
+@remembered(100_000)
+def _operations(n: Node) -> int:
+    return int(flops(formula(n))) if not is_procedure(n.op) else prod(map(int, n.type.shape))
