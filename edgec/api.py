@@ -99,11 +99,11 @@ def load(source: Source, **settings: Unpack[Settings]) -> Model | LanguageModel 
     return Model(parsed, pipeline.import_(parsed, Context(options)))
 
 
-def _opened(folder: Path, threads: int = 1, **settings: Any) -> LanguageModel | Network | Trainer:
+def _opened(folder: Path, threads: int | None = 1, **settings: Any) -> LanguageModel | Network | Trainer:
     """A built folder at work."""
     if settings:
         raise UsageError(f"'{next(iter(settings))}' cannot be changed after the build", hint="give it to build()")
-    lock = read_lock(folder)
+    threads, lock = threads or 1, read_lock(folder)
     if "training" in lock:
         return Trainer(folder, threads)
     facts = lock.get("language_model")
