@@ -240,9 +240,11 @@ def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> G
             merged = dict.fromkeys((*origin.get(replacement, ()), *graph.origin[node]))
             origin[replacement] = tuple(merged)
     kept = {**{n: names for n, names in graph.origin.items() if n not in new}, **origin}
+    # What an input is replaced with may be computed from it, as its rounding is.
+    inputs = [new[n] if n in new else change(n, ()) for n in graph.inputs]
     return replace(
         graph,
-        inputs=tuple(new[n] if n in new else change(n, ()) for n in graph.inputs),
+        inputs=tuple(made if made.op == "input" else n for n, made in zip(graph.inputs, inputs)),
         outputs=tuple((name, new[n]) for name, n in graph.outputs),
         origin=kept,
         sizes=tuple((s, new[n]) for s, n in graph.sizes if n in new),
