@@ -88,7 +88,7 @@ def _prefix(model: Parsed) -> str:
 
 
 def _known(options: Options, model: Parsed) -> list[Placement]:
-    """What sweeps found; a database of somebody else's may hold anything."""
+    """The findings of sweeps; a database of somebody else's may hold anything."""
     found = []
     for name, seconds in Profiles().known(target(options)).items():
         read = re.fullmatch(re.escape(_prefix(model)) + r"([1-9][0-9]{0,2})@([0-9,-]+|any)", name)

@@ -34,6 +34,7 @@ COMPILED = 10
 #: Values of every option, right ones and wrong ones, in words of the models below; a pair is one of NAME and VALUE.
 VALUES: Mapping[str, tuple[str, ...]] = {
     "place": ("auto", "gpu", "cpu", "moon"),
+    "cores": ("0", "0,1", "0-1", "any", "3-1", "x", "99"),
     "threads": ("1", "2", "4", "0", "999"),
     "ram": ("64K", "300M", "1", "a lot"),
     "weights": ("incbin", "array", "file", "stream", "cloud"),

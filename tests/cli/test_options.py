@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide" / "guide.md"
 #: For each option a value that is not its default, as the command line gives it.
 GIVEN: dict[str, Any] = {
-    "device": "sub/mine.toml", "place": "cpu", "threads": 3, "ram": "4K", "weights": "array", "name": "seven",
+    "device": "sub/mine.toml", "place": "cpu", "threads": 3, "cores": "0-1",
+    "ram": "4K", "weights": "array", "name": "seven",
     "precision": "fp16", "compiler": "clang -m32", "shapes": {"a/b:0": (1, 3), "x": ()}, "dims": {"rows": (8, 64, 8)},
     "values": {"flag": np.asarray(True), "table": np.asarray([[1.5, 2.0], [3.0, 4.0]])}, "states": {"h": "h_next"},
     "loops": {"Loop_1": 16}, "context": 512, "cache": "int8", "lora": "8:q,v", "chat_template": Path("own.jinja"),
@@ -80,7 +81,7 @@ def test_every_option_is_resolved() -> None:
         "batch_norm",
         "retrain", "retrain_steps", "retrain_state", "augment",
     }  # fmt: skip
-    assert {f.name for f in fields(Options)} - {*OPTIONS} == {"gpu", "error", "training", "retraining"}
+    assert {f.name for f in fields(Options)} - {*OPTIONS} == {"gpu", "error", "training", "retraining", "placed_by"}
     assert resolve({}).threads == 1 and resolve({}).profiles
 
 

@@ -150,7 +150,8 @@ def test_whatever_a_build_depends_on_is_in_its_name(
     other.write_bytes(file.read_bytes() + b"\x0a\x00")
     values = [{"image": np.full((1, 3, 10, 10), k, np.float32)} for k in (0, 1)]
     changes: list[dict[str, object]] = [
-        {"threads": 2}, {"numeric": "exact"}, {"name": "other"}, {"weights": "array"}, {"ram": "1M"}, {"fuse": "none"},
+        {"threads": 2}, {"cores": "0"}, {"numeric": "exact"}, {"name": "other"}, {"weights": "array"}, {"ram": "1M"},
+        {"fuse": "none"},
         {"device": "generic"}, {"profiles": False}, {"quantize": "int4-weight"}, *({"values": v} for v in values),
     ]  # fmt: skip
     found = [usual, name(other), name(command="as"), *(name(**change) for change in changes)]  # type: ignore[arg-type]
@@ -233,11 +234,11 @@ def test_a_request_is_of_all_that_was_asked(
         return request(str(model), settings)
 
     usual = name()
-    assert usual is not None and usual == name(device="host", threads=1)
+    assert usual is not None and usual == name(device="host")
     other = tmp_path / file.name
     other.write_bytes(file.read_bytes() + b"\x0a\x00")
     changes: list[dict[str, object]] = [
-        {"threads": 2}, {"numeric": "exact"}, {"name": "other"}, {"weights": "array"}, {"ram": "1M"},
+        {"threads": 1}, {"threads": 2}, {"numeric": "exact"}, {"name": "other"}, {"weights": "array"}, {"ram": "1M"},
         {"device": "generic"}, {"profiles": False}, {"values": {"image": np.zeros(3)}}, {"shapes": {"image": (1, 2)}},
     ]  # fmt: skip
     found = [usual, name(other), request(str(file), {}, seed=1), *(name(**change) for change in changes)]  # type: ignore[arg-type]

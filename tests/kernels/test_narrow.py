@@ -161,6 +161,6 @@ def test_on_arm(device: str, precision: str) -> None:
 
 def test_what_a_language_lacks_is_said(tmp_path: Path) -> None:
     model = convnet()
-    for device, precision in (("host", "tf32"), ("cuda_sm90", "bf16")):
+    for device, precision in (("host", "tf32"), ("jetson_nano", "bf16")):
         with pytest.raises(UsageError, match=precision):
             edgec.build(model, tmp_path / "out", device=device, precision=precision)

@@ -59,8 +59,9 @@ def test_gradients_and_losses_are_near_those_in_fp32(name: str, tmp_path: Path) 
             losses = [trainer.step(*batch_of(trainer, k % 4), learning_rate=0.01) for k in range(20)]
             found[precision] = gradients, losses
     (exact, wanted), (rounded, losses) = found["fp32"], found["bf16"]
-    least = 1e-3 * max(float(np.abs(g).max()) for g in exact.values())
-    apart = max(float(np.abs(rounded[n] - g).max()) / max(float(np.abs(g).max()), least) for n, g in exact.items())
+    # Of all gradients together: a small one alone may be what large ones leave when they cancel.
+    moved = sum(float(((rounded[n] - g) ** 2).sum()) for n, g in exact.items())
+    apart = float(np.sqrt(moved / sum(float((g**2).sum()) for g in exact.values())))
     assert ROUNDING / 64 < apart < 4 * products * ROUNDING
     assert max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(losses, wanted)) < 2 * products * ROUNDING
     assert built.program.training is not None

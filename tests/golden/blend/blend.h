@@ -26,7 +26,6 @@ extern "C" {
 #define BLEND_WEIGHTS_BYTES ((size_t)64)
 #define BLEND_ALIGNMENT 64 /* of the arena and the weights, in bytes */
 #define BLEND_MAX_THREADS 1
-
 enum {
   BLEND_OK = 0,
   BLEND_NULL_POINTER = 1, /* a required argument is null */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "blend.h"
-
 static _Alignas(64) unsigned char arena[BLEND_ARENA_BYTES + 1];
 static float left_data[BLEND_LEFT_ELEMENTS + 1];
 static float right_data[BLEND_RIGHT_ELEMENTS + 1];

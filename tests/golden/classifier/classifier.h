@@ -26,7 +26,6 @@ extern "C" {
 #define CLASSIFIER_WEIGHTS_BYTES ((size_t)1664)
 #define CLASSIFIER_ALIGNMENT 64 /* of the arena and the weights, in bytes */
 #define CLASSIFIER_MAX_THREADS 1
-
 enum {
   CLASSIFIER_OK = 0,
   CLASSIFIER_NULL_POINTER = 1, /* a required argument is null */

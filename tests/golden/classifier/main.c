@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "classifier.h"
-
 static _Alignas(64) unsigned char arena[CLASSIFIER_ARENA_BYTES + 1];
 static float image_data[CLASSIFIER_IMAGE_ELEMENTS + 1];
 static float scores_data[CLASSIFIER_SCORES_ELEMENTS + 1];
