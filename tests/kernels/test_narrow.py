@@ -159,6 +159,11 @@ def test_on_arm(device: str, precision: str) -> None:
     assert edgec.check(model, device=device, precision=precision, link="qemu", samples=1).ok
 
 
+def test_bf16_on_cuda() -> None:
+    found = edgec.check(convnet(), device="cuda_sm90", compiler="emulated", precision="bf16", samples=1)
+    assert found.ok and found.verdict == "ok"
+
+
 def test_what_a_language_lacks_is_said(tmp_path: Path) -> None:
     model = convnet()
     for device, precision in (("host", "tf32"), ("jetson_nano", "bf16")):
