@@ -49,6 +49,14 @@ class Place:
         return (0.0, 1.0) if self.dtype == "bool" else ends(self.dtype)
 
     @property
+    def steps(self) -> bool:
+        """Is it its operand but for a step that is known? A cast to truth values is none."""
+        if self.node.op == "cast":
+            return self.dtype != "bool"
+        function = FUNCTIONS.get(self.node.op)
+        return function is not None and function.curve is not None and function.curve.steps is not None
+
+    @property
     def is_of_one(self) -> bool:
         """Is it an operator on a value and the same value?"""
         return len(self.node.args) == 2 and self.node.args[0] is self.node.args[1]

@@ -8,8 +8,8 @@ are carried along (`Range.error`), as what it computes there may differ from one
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf, prod
 
 import numpy as np
@@ -23,7 +23,7 @@ from edgec.differentiate.composites import softmax_operand
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir.evaluate import evaluate_node
-from edgec.ir.graph import Node, sizes_in
+from edgec.ir.graph import Graph, Node, sizes_in
 from edgec.text import listed, printable
 
 #: Types that the code computes with as its formulas say.
@@ -50,6 +50,15 @@ class Bounds:
     noise: dict[Node, Array] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Passed:
+    """What rows of a node become: rows of nodes as their readers see them, or before their rounding, and a constant."""
+
+    seen: Sequence[tuple[Node, Array]]
+    constant: Array
+    unrounded: Sequence[tuple[Node, Array]] = ()
+
+
 class Network:
     """A plan, with a rule for every node. Raises ModelError for what has no bounds, by name."""
 
@@ -69,19 +78,25 @@ class Network:
                 self.before[f"before {name}"] = found[0]
         self.stored = _stored(plan)
         self.fixed: dict[Node, Array] = {}
+        #: Are all values of a node whole numbers?
+        self.whole: dict[Node, bool] = {}
         self.rules: dict[Node, Rule] = {}
         _refuse_kinds(plan)
-        self._make(graph.users())
+        self._make(graph, _settling(self.order, graph.users(), self.stored))
 
-    def _make(self, users: Mapping[Node, list[Node]]) -> None:
+    def _make(self, graph: Graph, settles: Collection[Node], folds: bool = False) -> None:
+        """Rules of the nodes of a graph; ``settles`` as `Place` says, ``folds``: what no input changes is evaluated."""
         varies: set[Node] = set()
-        whole: dict[Node, bool] = {}
+        whole = self.whole
         refused: dict[str, list[str]] = {}
-        settles = _settling(self.order, users, self.stored)
-        for n in self.order:
+        for n in graph.nodes():
             if n.is_const:
                 self.fixed[n] = n.value
-            elif n.op == "iota" or ((n.op in MOVEMENTS or n.op == "cast") and all(a in self.fixed for a in n.args)):
+            elif n.op == "iota" or (
+                (folds or n.op in MOVEMENTS or n.op == "cast")
+                and n.op != "input"
+                and all(a in self.fixed for a in n.args)
+            ):
                 self.fixed[n] = evaluate_node(n, [self.fixed[a] for a in n.args])
             elif n.op == "input":
                 varies.add(n)
@@ -91,7 +106,7 @@ class Network:
                 if made is None:
                     name = n.op if n.type.dtype in _TYPES else f"{n.op} of {n.type.dtype}"
                     combine = n.attributes.get("combine")
-                    refused.setdefault(f"{name} by {combine}" if combine else name, []).extend(self.graph.names(n)[:1])
+                    refused.setdefault(f"{name} by {combine}" if combine else name, []).extend(graph.names(n)[:1])
                 else:
                     self.rules[n] = made
                 varies.add(n)
@@ -114,12 +129,14 @@ class Network:
                 found.seen[n] = found.exact[n] = exact(self.fixed[n])
                 continue
             if n.op == "input":
-                low, high = domain.of(n)
+                low, high = domain.of(self._input(n))
                 found.seen[n] = found.exact[n] = Range(low, high, np.zeros((1,) * low.ndim))
                 continue
             args = [found.seen[a] for a in n.args]
             with np.errstate(all="ignore"):
                 own = self.rules[n].range(args)
+                if self.whole[n]:
+                    own = _within_whole(own)
                 found.exact[n] = own
                 if n in wanted and not self.is_late:
                     own = self._tightened(n, own, found)
@@ -213,10 +230,12 @@ class Network:
         first = next(iter(rows.values()))
         constant, mass, shares = np.zeros(first.shape[:2]), np.zeros(first.shape[:2]), shares or {}
         reached: dict[Node, Array] = {}
+        #: Rows of what nodes are before their rounding.
+        unrounded: dict[Node, Array] = {}
         for n in reversed(self.order):
-            if n not in waiting:
+            if n not in waiting and n not in unrounded:
                 continue
-            here = waiting.pop(n)
+            here = waiting.pop(n) if n in waiting else np.zeros((*first.shape[:2], *n.type.shape))
             if pulls is not None and n in pulls:
                 pull, limit = pulls[n]
                 here = here + pull[:, None]
@@ -235,23 +254,39 @@ class Network:
                         error = found.exact[n].error
                     if error is not None and error.any():
                         terms.append(-dot(np.abs(here), error) * (1 + prod(n.type.shape) * 4 * U64))
+                if n in unrounded:
+                    here = here + unrounded.pop(n)
+                    terms.append(-lost(here, found.seen[n].magnitude, 1))
                 if n.op == "input":
-                    reached[n] = here
+                    into = self._input(n)
+                    if into in reached:
+                        here = reached[into] + here
+                        terms.append(-lost(here, found.seen[n].magnitude, 1))
+                    reached[into] = here
                 else:
-                    args = [found.seen[a] for a in n.args]
-                    passed = self.rules[n].back(here, args, found.exact[n], shares.get(n))
+                    passed = self._passed(n, here, found, shares, waiting)
                     terms.append(passed.constant)
-                    for k, part in passed.parts.items():
-                        a = n.args[k]
-                        if a in waiting:
-                            part = waiting[a] + part
-                            terms.append(-lost(part, found.seen[a].magnitude, 1))
-                        waiting[a] = part
+                    for rows_of, before in ((waiting, passed.seen), (unrounded, passed.unrounded)):
+                        for a, part in before:
+                            if a in rows_of:
+                                part = rows_of[a] + part
+                                terms.append(-lost(part, found.seen[a].magnitude, 1))
+                            rows_of[a] = part
                 for t in terms:
                     constant, mass = constant + t, mass + np.abs(t)
         least = found.domain.least(reached, constant.shape)
         total = constant + least
         return total - 4 * U64 * len(self.order) * (mass + np.abs(least)), reached
+
+    def _input(self, n: Node) -> Node:
+        """The input of the domain that an input is."""
+        return n
+
+    def _passed(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
+        """Rows of other nodes instead of those of a node; ``waiting`` are the nodes that have rows."""
+        args = [found.seen[a] for a in n.args]
+        passed = self.rules[n].back(here, args, found.exact[n], shares.get(n))
+        return Passed([(n.args[k], part) for k, part in passed.parts.items()], passed.constant)
 
     def output_rows(self, weights: Mapping[str, Array]) -> dict[Node, Array]:
         """Rows of outputs [boxes, rows, elements...] by their names, as rows of nodes."""
@@ -272,6 +307,12 @@ class Network:
                 if mask.any():
                     masks[n] = mask
         return masks
+
+
+def _within_whole(r: Range) -> Range:
+    """The range of whole numbers, without what the rounding of the analysis added to it."""
+    exactly = r.error == 0
+    return replace(r, low=np.where(exactly, np.ceil(r.low), r.low), high=np.where(exactly, np.floor(r.high), r.high))
 
 
 def _stored(plan: Plan) -> set[Node]:

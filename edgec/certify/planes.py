@@ -152,10 +152,10 @@ def _steps(p: Place, a: Range, low: Array, high: Array, step: Callable[[Array], 
     reach = a.error if p.settles else 0 * a.error
     if p.takes_whole:
         low, high = np.where(a.error == 0, 0.0, low), np.where(a.error == 0, 0.0, high)
-    fixed = (a.low == a.high) & (reach == 0)
-    value = step(a.low)
-    slope = np.where(fixed, 0.0, 1.0)
     reach = reach * (1 + 1e-15)
+    value = step(a.low - reach)
+    fixed = value == step(a.high + reach)  # all are on one step
+    slope = np.where(fixed, 0.0, 1.0)
     return Planes((slope,), np.where(fixed, value, low - reach), (slope,), np.where(fixed, value, high + reach))
 
 

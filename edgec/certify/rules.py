@@ -156,7 +156,7 @@ class Elementwise(Rule):
         only = len(self.operands) == 1
         if op in ("add", "sub", "neg") or (op in ("mul", "div") and only and not self.place.is_of_one):
             return np.zeros(args[k].low.shape, bool)
-        if op == "div" and k not in self.operands:
+        if (op == "div" and k not in self.operands) or self.place.steps:
             return np.zeros(args[k].low.shape, bool)
         return np.ones(args[k].low.shape, bool)
 

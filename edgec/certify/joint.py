@@ -1,0 +1,290 @@
+"""A program and the network that it stands for, bounded together: how far are the answers of one from the other's?
+
+Bounds of both apart say little, as both vary with the inputs. So both are one network on the same inputs. Rows of
+linear bounds pass back through both, and where the two are nearly the same they cancel. A bend would end that, as it is
+bounded by planes of its own on either side; so bends are paired (`edgec.certify.pairs`), and the value of the reference
+is written as that of the program less a difference, which lies between planes of the difference of the operands:
+f = scale * q + shift - d, and d = slope * e where e = scale * m + shift - v (m and v are the operands of q and f).
+
+What the program computes carries its rounding, the reference is the function of real numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from edgec.certify.curves import scalar
+from edgec.certify.domain import Domain
+from edgec.certify.network import Bounds, Known, Network, Passed, Shares
+from edgec.certify.pairs import Bend, Pair, bend, pairs, values
+from edgec.certify.ranges import U64, Array, Range, met
+from edgec.certify.rules import Leaky, dot, lost
+from edgec.errors import ModelError
+from edgec.fuse import Plan
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Graph, Node, intern, placeholder, rewrite
+from edgec.text import listed, printable
+
+#: Bytes of rows that pass back at a time.
+_ROOM = 1 << 27
+
+
+class Joint(Network):
+    """A plan and a reference with the same inputs and outputs, and pairs of their bends found at ``samples``.
+
+    Raises ModelError where inputs or outputs differ, or for operators without bounds.
+    """
+
+    def __init__(self, plan: Plan, reference: Graph, samples: Sequence[Mapping[str, Array]]) -> None:
+        super().__init__(plan)
+        _refuse_others(plan.graph, reference)
+        inputs = {str(n.attributes["name"]): n for n in plan.graph.inputs}
+        named = {n: placeholder(f"{n.attributes['name']} of the reference", n.type) for n in reference.inputs}
+        #: The input of the program that an input of the reference is.
+        self.twins = {twin: inputs[str(n.attributes["name"])] for n, twin in named.items()}
+        other = rewrite(reference, lambda n, args: named.get(n) or _again(n, args))
+        self.reference = dict(other.outputs)
+        others = other.nodes()
+        computed = next((n for n in others if n in self.rules), None)
+        if computed is not None:
+            raise ModelError(f"the program computes '{computed.op}' of constants itself, which has no bound here")
+        self._make(other, frozenset(others), folds=True)
+        self.exactly = frozenset(others) - frozenset(self.order)
+        given = [{str(t.attributes["name"]): s[str(n.attributes["name"])] for t, n in self.twins.items()} for s in samples]
+        self.pairs = self._paired(others, samples, given)
+        self.by_reference = {p.reference.node: p for p in self.pairs}
+        self.by_operand: dict[Node, list[Pair]] = {}
+        for p in self.pairs:
+            self.by_operand.setdefault(p.program.operand, []).append(p)
+        self.order = _merged(self.order, others, self.pairs)
+
+    def _paired(
+        self, others: Sequence[Node], samples: Sequence[Mapping[str, Array]], given: Sequence[Mapping[str, Array]]
+    ) -> list[Pair]:
+        own = [b for n in self.order if (b := bend(n, self.rules, self.fixed)) is not None]
+        theirs = [b for n in others if n in self.exactly and (b := bend(n, self.rules, self.fixed)) is not None]
+        found = [values(self.order, s, {b.node for b in own}) for s in samples]
+        apart = [values(others, s, {b.node for b in theirs}) for s in given]
+        return pairs(own, theirs, found, apart)
+
+    def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
+        self.apart: dict[Node, tuple[Array, Array]] = {}
+        return super().bounds(domain, known, tighten)
+
+    def differences(self, found: Bounds) -> dict[str, tuple[Array, Array]]:
+        """The least and the greatest difference of every element of every output, program less reference."""
+        answers = {}
+        for name, n in self.outputs.items():
+            other = self.reference[name]
+            own, real, count = found.seen[n], found.seen[other], int(n.type.elements)
+            low, high = (own.low - real.high).reshape(-1), (own.high - real.low).reshape(-1)
+            step = max(1, _ROOM // (32 * self._width(n)))
+            for start in range(0, count, step):
+                if self.is_late:
+                    break
+                part = slice(start, min(count, start + step))
+                rows = _units(np.arange(part.start, part.stop), n.type.shape)
+                least, _ = self.back({n: rows, other: -rows}, found)
+                half = least.shape[1] // 2
+                low[part] = np.fmax(low[part], least[0, :half])
+                high[part] = np.fmin(high[part], -least[0, half:])
+            low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+            answers[name] = low.reshape(n.type.shape), high.reshape(n.type.shape)
+        return answers
+
+    def _input(self, n: Node) -> Node:
+        return self.twins.get(n, n)
+
+    def _keep(self, n: Node, own: Range, found: Bounds) -> None:
+        if n in self.exactly:
+            own = replace(own, error=np.zeros((1,) * own.low.ndim))
+        super()._keep(n, own, found)
+        for p in self.by_operand.get(n, ()):
+            self._limit(p, found)
+
+    def _limit(self, p: Pair, found: Bounds) -> None:
+        """The difference of the operands of a pair is at most what their ranges leave, and what rows have found."""
+        m, v = found.seen[p.program.operand], _ordered(found.seen[p.reference.operand], p.order)
+        low, high = p.scale * m.low + p.shift - v.high, p.scale * m.high + p.shift - v.low
+        slack = 8 * U64 * (p.scale * m.magnitude + np.abs(p.shift) + v.magnitude)
+        low, high = low - slack, high + slack
+        if p.program.node in self.apart:
+            other = self.apart[p.program.node]
+            low, high = np.fmax(low, other[0]), np.fmin(high, other[1])
+        self.apart[p.program.node] = low, high
+
+    def _wanted(self) -> set[Node]:
+        return super()._wanted() | set(self.by_operand)
+
+    def _tightened(self, n: Node, own: Range, found: Bounds) -> Range:
+        """The range of an operand of a pair is that of the reference's operand and the difference from it."""
+        for p in self.by_operand.get(n, ()):
+            own = self._beside(p, own, found)
+        return own if n in self.by_operand else super()._tightened(n, own, found)
+
+    def _beside(self, p: Pair, own: Range, found: Bounds) -> Range:
+        m, q = p.program.operand, p.program.node
+        v = _ordered(found.seen[p.reference.operand], p.order)
+        mine = own.computed if m in self.stored else own
+        low, high = p.scale * mine.low + p.shift - v.high, p.scale * mine.high + p.shift - v.low
+        limit = p.scale * p.program.limit + p.shift
+        least, greatest = np.minimum(v.low, v.low + low), np.maximum(v.high, v.high + high)
+        bent = p.program.kind not in ("max", "min", "leaky")
+        open = (least < np.maximum(limit, p.reference.limit)) & (greatest > np.minimum(limit, p.reference.limit))
+        chosen = np.flatnonzero((open | bent).any(axis=0).reshape(-1))
+        boxes, count = own.low.shape[0], int(m.type.elements)
+        low, high = (np.broadcast_to(x, (boxes, *m.type.shape)).reshape(boxes, -1).copy() for x in (low, high))
+        back = np.argsort(p.order)
+        step = max(1, _ROOM // (32 * boxes * self._width(m)))
+        for start in range(0, chosen.size, step):
+            if self.is_late:
+                break
+            part = chosen[start : start + step]
+            rows = np.broadcast_to(_units(part, m.type.shape), (boxes, 2 * part.size, *m.type.shape))
+            turned = np.transpose(rows, (0, 1, *(2 + d for d in back)))
+            value, _ = self.back({m: p.scale * rows, p.reference.operand: -turned}, found, noisy=m in self.stored)
+            at = p.shift.reshape(-1)[part]
+            slack = 4 * U64 * np.abs(at)
+            low[:, part] = np.fmax(low[:, part], value[:, : part.size] + at - slack)
+            high[:, part] = np.fmin(high[:, part], -value[:, part.size :] + at + slack)
+        low, high = low.reshape(own.low.shape), high.reshape(own.high.shape)
+        self.apart[q] = low, high
+        lost = own.error if m in self.stored else 0.0
+        slack = 8 * U64 * (v.magnitude + np.abs(low) + np.abs(high) + np.abs(p.shift)) / p.scale
+        return met(own, (v.low + low - p.shift) / p.scale - lost - slack, (v.high + high - p.shift) / p.scale + lost + slack)
+
+    def _passed(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
+        """A row of the reference's side of a pair becomes one of the program's side, and of the operands' difference.
+
+        Where the program has no row nothing would cancel, and the reference has planes of its own.
+        """
+        p = self.by_reference.get(n)
+        if p is None or p.program.node not in waiting:
+            return super()._passed(n, here, found, shares, waiting)
+        q, m, v = p.program.node, p.program.operand, p.reference.operand
+        here = np.transpose(here, (0, 1, *(2 + d for d in p.order)))
+        low, high = self.apart[q]
+        least, most, extra = self._slopes(p, found)
+        # d <= top * e + top_0 and d >= bottom * e + bottom_0, where the slope of d in e is between least and most.
+        top, top_0 = _chord(low, high, least, most)
+        bottom, bottom_0 = _chord(-high, -low, least, most)
+        bottom_0 = -bottom_0
+        size = np.maximum(np.abs(low), np.abs(high)) * most
+        top_0, bottom_0 = top_0 + extra[1] + 8 * U64 * size, bottom_0 + extra[0] - 8 * U64 * size
+        up, down = np.maximum(here, 0), np.minimum(here, 0)
+        difference = -(up * top[:, None] + down * bottom[:, None])
+        constant = -dot(up, top_0) - dot(down, bottom_0) + dot(here + difference, p.shift[None])
+        sizes = p.scale * (found.seen[q].magnitude + found.seen[m].magnitude) + 2 * np.abs(p.shift) + size
+        sizes = sizes + np.abs(top_0) + np.abs(bottom_0) + _ordered(found.seen[v], p.order).magnitude
+        constant = constant - lost(here, sizes, prod(n.type.shape))
+        back = np.argsort(p.order)
+        turned = np.transpose(-difference, (0, 1, *(2 + d for d in back)))
+        return Passed([(m, p.scale * difference), (v, turned)], constant, [(q, p.scale * here)])
+
+    def _slopes(self, p: Pair, found: Bounds) -> tuple[Array, Array, tuple[Array, Array]]:
+        """The least and the greatest slope of the difference of a pair, and what is added as their limits differ."""
+        v = _ordered(found.seen[p.reference.operand], p.order)
+        low, high = self.apart[p.program.node]
+        m = found.seen[p.program.operand]
+        least = np.minimum(v.low, p.scale * m.low + p.shift)
+        most = np.maximum(v.high, p.scale * m.high + p.shift)
+        slack = 8 * U64 * (v.magnitude + p.scale * m.magnitude + np.abs(p.shift))
+        least, most, none = least - slack, most + slack, 0 * (low + high)
+        kind = p.program.kind
+        if kind == "leaky":
+            rules = [self.rules[b.node] for b in (p.program, p.reference)]
+            assert all(isinstance(r, Leaky) for r in rules)
+            sides = [np.stack(np.broadcast_arrays(*(s + none for s in r.slopes))) for r in rules]  # type: ignore[attr-defined]
+            taken = [np.where(least >= 0, s[0], np.where(most <= 0, s[1], np.nan)) for s in sides]
+            own = [np.where(np.isnan(t), s.min(0), t) for t, s in zip(taken, sides)]
+            top = [np.where(np.isnan(t), s.max(0), t) for t, s in zip(taken, sides)]
+            far = np.abs(sides[0] - sides[1]).max(0) * np.maximum(np.abs(least), np.abs(most))
+            return own[1], top[1], (-far, far)
+        if kind in ("max", "min"):
+            limit, other = p.scale * float(p.program.limit.reshape(())) + p.shift, float(p.reference.limit.reshape(()))
+            above, below = (1.0, 0.0) if kind == "max" else (0.0, 1.0)
+            is_above, is_below = least >= other, most <= other
+            low_slope = np.where(is_above, above, np.where(is_below, below, 0.0)) + none
+            high_slope = np.where(is_above, above, np.where(is_below, below, 1.0)) + none
+            touched = least < np.maximum(limit, other) if kind == "max" else most > np.minimum(limit, other)
+            gap = limit - other
+            error = 8 * U64 * (np.abs(limit) + abs(other) + np.abs(p.shift))
+            return low_slope, high_slope, (touched * (np.minimum(gap, 0) - error), touched * (np.maximum(gap, 0) + error))
+        function, row = scalar(kind), FUNCTIONS[kind]
+        assert function is not None and row.curve is not None
+        steepest = function.steepest(least, most) + none
+        # Monotone where there are no extremes: of the values at two places the order says which way.
+        with np.errstate(all="ignore"):
+            rising = not row.curve.extremes and bool(function.value(np.array(1.0)) < function.value(np.array(2.0)))
+        return (0 * steepest if rising else -steepest), steepest, (none, none)
+
+
+def _chord(low: Array, high: Array, least: Array, most: Array) -> tuple[Array, Array]:
+    """The slope and the offset of the lowest line above s * e, for e from low to high and s from least to most."""
+    ends = np.where(low < 0, least, most) * low, np.where(high < 0, least, most) * high
+    with np.errstate(all="ignore"):
+        slope = (ends[1] - ends[0]) / (high - low)
+    slope = np.where(high > low, np.clip(slope, least, most), most)
+    slope = np.where(low >= 0, most, np.where(high <= 0, least, slope))
+    offset = np.maximum(ends[0] - slope * low, ends[1] - slope * high)
+    return slope, np.where((low >= 0) | (high <= 0), 0.0, offset)
+
+
+def _units(chosen: Array, shape: Sequence[int]) -> Array:
+    """Rows [1, 2 * chosen, elements...] of single elements, and of the same negated."""
+    rows = np.zeros((1, 2 * chosen.size, prod(shape)))
+    rows[0, np.arange(chosen.size), chosen] = 1
+    rows[0, chosen.size + np.arange(chosen.size), chosen] = -1
+    return rows.reshape(1, 2 * chosen.size, *shape)
+
+
+def _ordered(r: Range, order: Sequence[int]) -> Range:
+    """A range with its dimensions in another order."""
+    axes = (0, *(1 + d for d in order))
+    return Range(np.transpose(r.low, axes), np.transpose(r.high, axes), np.transpose(r.error, axes))
+
+
+def _again(n: Node, args: tuple[Node, ...]) -> Node:
+    return n if n.is_const or n.op == "input" else intern(n.op, args, n.attributes, n.type)
+
+
+def _merged(own: Sequence[Node], others: Sequence[Node], pairs: Sequence[Pair]) -> list[Node]:
+    """Both lists as one: before the program's side of a pair stand all nodes that the reference's side needs, and behind
+    it that side itself."""
+    order: list[Node] = []
+    done: set[Node] = set()
+
+    def take(nodes: Sequence[Node], end: Node | None) -> None:
+        for n in nodes:
+            if n is end:
+                break
+            if n not in done:
+                done.add(n)
+                order.append(n)
+
+    for p in pairs:
+        take(others, p.reference.node)
+        take(own, p.program.node)
+        take([p.program.node, p.reference.node], None)
+    take(others, None)
+    take(own, None)
+    return order
+
+
+def _refuse_others(own: Graph, reference: Graph) -> None:
+    """Raises ModelError where two networks have not the same inputs and outputs."""
+    for what, mine, theirs in (
+        ("inputs", {str(n.attributes["name"]): n.type for n in own.inputs},
+         {str(n.attributes["name"]): n.type for n in reference.inputs}),
+        ("outputs", {name: n.type for name, n in own.outputs}, {name: n.type for name, n in reference.outputs}),
+    ):  # fmt: skip
+        if mine != theirs:
+            odd = sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
+            raise ModelError(f"the program and the network have other {what}: {listed(map(printable, odd[:3]))}",
+                             hint="bounds of their difference need the same on both sides")  # fmt: skip
+    if any(n.op == "input" for _, n in reference.outputs):
+        raise ModelError("an output of the network is one of its inputs")
