@@ -11,6 +11,7 @@ import numpy as np
 
 from edgec.build import Built
 from edgec.certify import vnnlib
+from edgec.certify.against import Difference, apart, read_box
 from edgec.certify.attack import Run
 from edgec.certify.emitted import network_of
 from edgec.certify.network import Bounds, Network
@@ -29,6 +30,8 @@ from edgec.text import one_of, printable
 
 #: Doublings of a radius that holds, and halvings of what is left between one that does and one that does not.
 _DOUBLINGS, _HALVINGS = 6, 8
+#: What a build is compared with: the function of real numbers that the model says.
+AGAINST = ("float",)
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,15 @@ class OutputBounds:
 class Certificate:
     """The answer for one set of inputs.
 
-    ``label`` is the class that stays, ``radius`` the greatest distance that bounds hold for.
+    ``label`` is the class that stays, ``radius`` the greatest distance that bounds hold for. ``differences`` are those
+    from the model, where they were asked for.
     """
 
     verdict: Verdict
     outputs: tuple[OutputBounds, ...]
     label: int | None = None
     radius: float | None = None
+    differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,13 +91,29 @@ def certify(
     within: str | tuple[float, float] | None,
     output: str | None,
     radius: bool,
+    against: str | None,
+    box: str | None,
+    limit: float | None,
     seconds: float,
     seed: int,
     progress: Progress,
 ) -> Certified:
     """See `edgec.certify`."""
     begun = time.perf_counter()
+    if box is not None:
+        if inputs is not None or eps is not None or property is not None:
+            hint = "leave out --inputs, --eps and --property"
+            raise UsageError("a box says what its inputs are", hint=hint, where="--box")
+        inputs, eps = read_box(box, "--box")
+    _check_against(against, limit, property, output, radius)
     distance = _checked(inputs, eps, norm, property, seconds)
+    if against is not None:
+        assert inputs is not None
+        found_apart = apart(built, inputs, distance, norm, _limits(within), limit, seconds, seed, progress)
+        made = tuple(Certificate(a.verdict, (), differences=a.differences) for a in found_apart)
+        what = f"difference from the model, for {_near(distance, norm)}"
+        runs = built.compiler is not None and runs_here(built.options.device, built.compiler)
+        return Certified(made, what, runs, len(built.program.kernels), time.perf_counter() - begun)
     progress("certify", "rules")
     network, kernels = network_of(built.stages.plan, built.program, built.options), len(built.program.kernels)
     runs = built.compiler is not None and runs_here(built.options.device, built.compiler)
@@ -125,8 +146,29 @@ def certify(
         network.until = time.perf_counter() + seconds
         reach = _radius(network, case, arrays, distance, norm, limits) if radius and clauses else None
         certificates.append(Certificate(verdict, outputs, label, reach))
-    what = f"inputs at most {distance:g} away ({'any element' if norm == 'inf' else 'Euclidean'})"
-    return Certified(tuple(certificates), what, runs, kernels, time.perf_counter() - begun)
+    return Certified(tuple(certificates), _near(distance, norm), runs, kernels, time.perf_counter() - begun)
+
+
+def _near(distance: float, norm: str) -> str:
+    return f"inputs at most {distance:g} away ({'any element' if norm == 'inf' else 'Euclidean'})"
+
+
+def _check_against(
+    against: str | None, limit: float | None, property: object, output: str | None, radius: bool
+) -> None:
+    """Raises UsageError for what a question about differences cannot be asked together with."""
+    if against not in (None, *AGAINST):
+        hint = one_of(str(against), AGAINST)
+        raise UsageError(f"there is no '{printable(str(against))}'", hint=hint, where="--against")
+    if against is None and limit is not None:
+        raise UsageError("a limit is one of differences", hint="--against float", where="--limit")
+    if against is not None and (property is not None or output is not None or radius):
+        raise UsageError(
+            "differences are bounded for all outputs", hint="leave out --property, --output and --radius",
+            where="--against",
+        )  # fmt: skip
+    if limit is not None and not limit >= 0:
+        raise UsageError(f"{limit} is no limit", hint="give a number that is not below zero", where="--limit")
 
 
 def _left(network: Network) -> float:
@@ -147,7 +189,7 @@ def _checked(inputs: object, eps: str | float | None, norm: str, property: objec
             )
         return 0.0
     if inputs is None or eps is None:
-        hint = "give --inputs X.npz --eps 2/255, or --property FILE.vnnlib"
+        hint = "give --inputs X.npz --eps 2/255, --box X.npz:2/255, or --property FILE.vnnlib"
         raise UsageError("what is to be certified is not said", hint=hint)
     return read_number(str(eps), "--eps")
 

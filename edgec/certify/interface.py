@@ -30,6 +30,9 @@ def certify(
     property: str | Path | None = None,
     output: str | None = None,
     radius: bool = False,
+    against: str | None = None,
+    box: str | None = None,
+    limit: float | None = None,
     seconds: float = 60.0,
     seed: int = 0,
     progress: Progress = silent,
@@ -41,8 +44,13 @@ def certify(
     or "2", and between the two numbers of ``within``; the class of the sample is to stay the greatest of ``output``.
     Or a ``property`` is a .vnnlib file. Bounds count the rounding of fp32 with sums in any order. Where they do not
     decide, the box of a few inputs, or the choices of a network of many, are cut for ``seconds``. ``radius`` asks for
-    the greatest distance that bounds hold for. Raises UsageError for a question that does not fit the network,
-    ModelError for operators and kernels without bounds, by name.
+    the greatest distance that bounds hold for. ``box`` is FILE:DISTANCE in the place of ``inputs`` and ``eps``.
+
+    ``against`` "float" asks for the difference between the outputs of the code and those of the model, as a function of
+    real numbers, for all these inputs; it is to be at most ``limit``, where one is given. Raises UsageError for a
+    question that does not fit the network, ModelError for operators and kernels without bounds, by name.
     """
     built = built_of(model, progress, settings)
-    return certified(built, inputs, eps, norm, property, within, output, radius, seconds, seed, progress)
+    return certified(
+        built, inputs, eps, norm, property, within, output, radius, against, box, limit, seconds, seed, progress
+    )

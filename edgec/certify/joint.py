@@ -20,7 +20,7 @@ import numpy as np
 from edgec.certify.curves import scalar
 from edgec.certify.domain import Domain
 from edgec.certify.network import Bounds, Known, Network, Passed, Shares
-from edgec.certify.pairs import Bend, Pair, bend, pairs, values
+from edgec.certify.pairs import Pair, bend, pairs, values
 from edgec.certify.ranges import U64, Array, Range, met
 from edgec.certify.rules import Leaky, dot, lost
 from edgec.errors import ModelError
@@ -54,12 +54,12 @@ class Joint(Network):
             raise ModelError(f"the program computes '{computed.op}' of constants itself, which has no bound here")
         self._make(other, frozenset(others), folds=True)
         self.exactly = frozenset(others) - frozenset(self.order)
-        given = [{str(t.attributes["name"]): s[str(n.attributes["name"])] for t, n in self.twins.items()} for s in samples]
+        names = {str(t.attributes["name"]): str(n.attributes["name"]) for t, n in self.twins.items()}
+        given = [{twin: s[name] for twin, name in names.items()} for s in samples]
         self.pairs = self._paired(others, samples, given)
         self.by_reference = {p.reference.node: p for p in self.pairs}
-        self.by_operand: dict[Node, list[Pair]] = {}
-        for p in self.pairs:
-            self.by_operand.setdefault(p.program.operand, []).append(p)
+        self.by_program = {p.program.node: p for p in self.pairs}
+        self.operands = {p.program.operand for p in self.pairs}
         self.order = _merged(self.order, others, self.pairs)
 
     def _paired(
@@ -103,40 +103,37 @@ class Joint(Network):
         if n in self.exactly:
             own = replace(own, error=np.zeros((1,) * own.low.ndim))
         super()._keep(n, own, found)
-        for p in self.by_operand.get(n, ()):
-            self._limit(p, found)
 
-    def _limit(self, p: Pair, found: Bounds) -> None:
-        """The difference of the operands of a pair is at most what their ranges leave, and what rows have found."""
+    def _before(self, n: Node, found: Bounds, tighten: bool) -> None:
+        p = self.by_program.get(n)
+        if p is not None:
+            with np.errstate(all="ignore"):
+                self.apart[n] = self._limits(p, found)
+                if tighten and not self.is_late:
+                    self._keep(p.program.operand, self._beside(p, found), found)
+
+    def _limits(self, p: Pair, found: Bounds) -> tuple[Array, Array]:
+        """The difference of the operands of a pair is at most what their ranges leave."""
         m, v = found.seen[p.program.operand], _ordered(found.seen[p.reference.operand], p.order)
         low, high = p.scale * m.low + p.shift - v.high, p.scale * m.high + p.shift - v.low
         slack = 8 * U64 * (p.scale * m.magnitude + np.abs(p.shift) + v.magnitude)
-        low, high = low - slack, high + slack
-        if p.program.node in self.apart:
-            other = self.apart[p.program.node]
-            low, high = np.fmax(low, other[0]), np.fmin(high, other[1])
-        self.apart[p.program.node] = low, high
-
-    def _wanted(self) -> set[Node]:
-        return super()._wanted() | set(self.by_operand)
+        return low - slack, high + slack
 
     def _tightened(self, n: Node, own: Range, found: Bounds) -> Range:
-        """The range of an operand of a pair is that of the reference's operand and the difference from it."""
-        for p in self.by_operand.get(n, ()):
-            own = self._beside(p, own, found)
-        return own if n in self.by_operand else super()._tightened(n, own, found)
+        return own if n in self.operands else super()._tightened(n, own, found)
 
-    def _beside(self, p: Pair, own: Range, found: Bounds) -> Range:
-        m, q = p.program.operand, p.program.node
+    def _beside(self, p: Pair, found: Bounds) -> Range:
+        """The range of the program's operand: that of the reference's and the difference, for which rows are passed."""
+        m, own = p.program.operand, found.exact[p.program.operand]
         v = _ordered(found.seen[p.reference.operand], p.order)
-        mine = own.computed if m in self.stored else own
-        low, high = p.scale * mine.low + p.shift - v.high, p.scale * mine.high + p.shift - v.low
+        low, high = self.apart[p.program.node]
         limit = p.scale * p.program.limit + p.shift
         least, greatest = np.minimum(v.low, v.low + low), np.maximum(v.high, v.high + high)
-        bent = p.program.kind not in ("max", "min", "leaky")
         open = (least < np.maximum(limit, p.reference.limit)) & (greatest > np.minimum(limit, p.reference.limit))
-        chosen = np.flatnonzero((open | bent).any(axis=0).reshape(-1))
-        boxes, count = own.low.shape[0], int(m.type.elements)
+        if p.program.kind not in ("max", "min", "leaky"):
+            open[...] = True
+        chosen = np.flatnonzero(open.any(axis=0).reshape(-1))
+        boxes = own.low.shape[0]
         low, high = (np.broadcast_to(x, (boxes, *m.type.shape)).reshape(boxes, -1).copy() for x in (low, high))
         back = np.argsort(p.order)
         step = max(1, _ROOM // (32 * boxes * self._width(m)))
@@ -152,10 +149,11 @@ class Joint(Network):
             low[:, part] = np.fmax(low[:, part], value[:, : part.size] + at - slack)
             high[:, part] = np.fmin(high[:, part], -value[:, part.size :] + at + slack)
         low, high = low.reshape(own.low.shape), high.reshape(own.high.shape)
-        self.apart[q] = low, high
+        self.apart[p.program.node] = low, high
         lost = own.error if m in self.stored else 0.0
         slack = 8 * U64 * (v.magnitude + np.abs(low) + np.abs(high) + np.abs(p.shift)) / p.scale
-        return met(own, (v.low + low - p.shift) / p.scale - lost - slack, (v.high + high - p.shift) / p.scale + lost + slack)
+        low, high = (v.low + low - p.shift) / p.scale, (v.high + high - p.shift) / p.scale
+        return met(own, low - lost - slack, high + lost + slack)
 
     def _passed(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
         """A row of the reference's side of a pair becomes one of the program's side, and of the operands' difference.
@@ -213,7 +211,8 @@ class Joint(Network):
             touched = least < np.maximum(limit, other) if kind == "max" else most > np.minimum(limit, other)
             gap = limit - other
             error = 8 * U64 * (np.abs(limit) + abs(other) + np.abs(p.shift))
-            return low_slope, high_slope, (touched * (np.minimum(gap, 0) - error), touched * (np.maximum(gap, 0) + error))
+            extra = touched * (np.minimum(gap, 0) - error), touched * (np.maximum(gap, 0) + error)
+            return low_slope, high_slope, extra
         function, row = scalar(kind), FUNCTIONS[kind]
         assert function is not None and row.curve is not None
         steepest = function.steepest(least, most) + none
@@ -253,8 +252,8 @@ def _again(n: Node, args: tuple[Node, ...]) -> Node:
 
 
 def _merged(own: Sequence[Node], others: Sequence[Node], pairs: Sequence[Pair]) -> list[Node]:
-    """Both lists as one: before the program's side of a pair stand all nodes that the reference's side needs, and behind
-    it that side itself."""
+    """Both lists as one: before the program's side of a pair stands all that the reference's side needs, behind it that
+    side itself."""
     order: list[Node] = []
     done: set[Node] = set()
 

@@ -132,6 +132,7 @@ class Network:
                 low, high = domain.of(self._input(n))
                 found.seen[n] = found.exact[n] = Range(low, high, np.zeros((1,) * low.ndim))
                 continue
+            self._before(n, found, tighten)
             args = [found.seen[a] for a in n.args]
             with np.errstate(all="ignore"):
                 own = self.rules[n].range(args)
@@ -144,6 +145,9 @@ class Network:
                     own = met(own, *known[n])
             self._keep(n, own, found)
         return found
+
+    def _before(self, n: Node, found: Bounds, tighten: bool) -> None:
+        """Facts about the operands of a node that are found before its range."""
 
     def _keep(self, n: Node, own: Range, found: Bounds) -> None:
         found.exact[n] = own

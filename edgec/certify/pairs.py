@@ -46,7 +46,8 @@ class Bend:
 class Pair:
     """A bend of a program and one of its reference: ``reference`` is near scale * ``program`` + shift.
 
-    Both are arrays of the program's shape. The dimensions of the program's value are those of the reference's in this ``order``.
+    Both are arrays of the program's shape. The dimensions of the program's value are those of the reference's in this
+    ``order``.
     """
 
     program: Bend
@@ -76,7 +77,7 @@ def bend(n: Node, rules: Mapping[Node, Rule], fixed: Mapping[Node, Array]) -> Be
 
 def values(order: Sequence[Node], inputs: Mapping[str, Array], wanted: set[Node]) -> dict[Node, Array]:
     """The values of some nodes, for inputs by name."""
-    left = {n: 0 for n in order}
+    left = dict.fromkeys(order, 0)
     for n in order:
         for a in n.args:
             left[a] = left.get(a, 0) + 1
@@ -109,6 +110,8 @@ def pairs(
     ``found`` and ``others`` are the values of the bends, one mapping for each sample. Of all such lists of pairs it is
     the one with the most, and among those the nearest.
     """
+    if not found:
+        return []
     best: list[list[tuple[float, list[Pair]]]] = [[(0.0, [])] * (len(reference) + 1) for _ in range(len(program) + 1)]
     for i, p in enumerate(program):
         for k, r in enumerate(reference):

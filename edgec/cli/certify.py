@@ -40,6 +40,18 @@ def register(app: typer.Typer) -> None:
         radius: Annotated[
             bool, typer.Option("--radius", help="Find the greatest distance that bounds hold for, too.")
         ] = False,
+        against: Annotated[
+            Optional[str],
+            typer.Option("--against", metavar="float", help="Bound the difference from the model in real numbers."),
+        ] = None,
+        of_build: Annotated[bool, typer.Option("--build", help="The same as --against float.")] = False,
+        box: Annotated[
+            Optional[str],
+            typer.Option("--box", metavar="FILE:DISTANCE", help="For --inputs and --eps in one, as x.npz:0.05."),
+        ] = None,
+        limit: Annotated[
+            Optional[float], typer.Option("--limit", metavar="MOST", help="The difference that is allowed.")
+        ] = None,
         seconds: Annotated[
             float, typer.Option("--seconds", help="How long to look for the verdict on one input or property, at most.")
         ] = 60.0,
@@ -64,7 +76,8 @@ def register(app: typer.Typer) -> None:
         with shown() as progress:
             found = certified(
                 model, inputs=inputs, eps=eps, norm=norm, within=within, property=property, output=output,
-                radius=radius, seconds=seconds, seed=seed, progress=progress, **settings,
+                radius=radius, against="float" if of_build else against, box=box, limit=limit,
+                seconds=seconds, seed=seed, progress=progress, **settings,
             )  # fmt: skip
         saved = save(found, out) if out is not None else None
         return Answer(report.record(found, saved), report.draw, found.ok)

@@ -121,6 +121,10 @@ def build(
     budget: Annotated[
         Optional[list[str]], typer.Option("--budget", metavar="NAME=MOST", help=f"Fail above it: {', '.join(BUDGETS)}.")
     ] = None,
+    box: Annotated[
+        Optional[str],
+        typer.Option("--box", metavar="FILE:DISTANCE", help="The inputs that the budget certified_error is about."),
+    ] = None,
     over: divided.Over = None,
     split: divided.Split = "auto",
     goal: divided.Goal = "throughput",
@@ -139,6 +143,7 @@ def build(
             "--bindings": bindings, "--app": app, "--normalize": normalize, "--labels": labels, "--lock": lock,
             "--save-stages": save_stages, "--tune": tune, "--from": start != "import", "--until": until != "emit",
             "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
+            "--box": box,
         }  # fmt: skip
         return divided.build_divided(model, out, over, settings, {**wanted, "compile": compile}, alone)
     divided.refuse_alone(wanted)
@@ -149,9 +154,12 @@ def build(
     from edgec.options.said import said
     from edgec.report import build as build_report
     from edgec.report import measure, next_steps
-    from edgec.report.budget import held
+    from edgec.report.budget import held, needs
 
     budgets = read_budgets(budget or ())
+    if needs(budgets, "certified_error") != (box is not None):
+        hint = "--budget certified_error=0.05 --box x.npz:0.01"
+        raise UsageError("the budget certified_error and its box go together", hint=hint, where="--box")
     if report and start == "emit":
         raise UsageError(
             "a report tells of the plan, which a program does not hold", hint="start at schedule or before"
@@ -181,7 +189,8 @@ def build(
         if write_masks is not None:
             built.write_masks(write_masks)
         facts = measure.measure(built, budgets, report and not quick, progress)
-        budgeted = held(built, budgets, **facts)
+        certified = measure.certified_error(built, box, progress) if box is not None else None
+        budgeted = held(built, budgets, **facts, certified=certified)
         written = None
         if report:
             settled = said(settings, model, folder)

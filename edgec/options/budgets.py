@@ -15,6 +15,7 @@ BUDGETS = {
     "flash_kb": "KiB of weights; code comes on top",
     "traffic_kb": "KiB that a run reads and writes, each element once a kernel",
     "max_error": "largest difference from the reference, of the largest value",
+    "certified_error": "largest difference from the model that is proved for all inputs of --box",
 }
 
 

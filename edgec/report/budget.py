@@ -36,6 +36,7 @@ def held(
     seconds: Sequence[float | None] = (),
     checked: Checked | None = None,
     fidelity: Fidelity | None = None,
+    certified: float | None = None,
 ) -> list[Record]:
     """Each budget with the figure found, and the largest contributors; a budget without a figure is not met."""
     memory = fit(built.program, built.options.device)
@@ -48,6 +49,7 @@ def held(
         "flash_kb": memory["flash"]["bytes"] / 1024,
         "traffic_kb": moved,
         "max_error": max(worst, default=None),
+        "certified_error": certified,
     }
     found = []
     for budget in budgets:
@@ -85,7 +87,7 @@ def _largest(built: Built, name: str, seconds: Sequence[float | None], checked: 
                 amount = (seconds[k] or 0.0) * 1e3 if k < len(seconds) else 0.0
             elif name == "flash_kb":
                 amount = sum(b.bytes for b in dict.fromkeys(kernel.reads) if b.space == "weights") / 1024
-            elif name == "max_error":
+            elif name in ("max_error", "certified_error"):
                 amount = known.get(k, 0.0)
             else:
                 amount = traffic.of_kernel(kernel).together / 1024

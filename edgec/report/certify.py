@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -10,7 +12,7 @@ from rich.text import Text
 from edgec.certify.certified import Certificate, Certified
 from edgec.report.record import Record, head
 from edgec.report.terminal import error_text, pairs, table
-from edgec.text import counted
+from edgec.text import counted, printable
 
 #: Certificates that are drawn, and elements of an output whose bounds are in a record.
 SHOWN, ELEMENTS = 20, 1024
@@ -51,12 +53,24 @@ def _row(c: Certificate) -> Record:
             }
             for o in c.outputs
         ],
+        "differences": [
+            {
+                "name": d.name,
+                "most": d.most,
+                "met": d.met,
+                "low": d.low.reshape(-1)[:ELEMENTS].tolist(),
+                "high": d.high.reshape(-1)[:ELEMENTS].tolist(),
+            }
+            for d in c.differences
+        ],
     }
 
 
 def draw(found: Record) -> RenderableType:
     """The share, then a row for every set of inputs."""
     rows = found["certificates"]
+    if any(c["differences"] for c in rows):
+        return _draw_differences(found)
     counts = {s: sum(c["verdict"] == s for c in rows) for s in _STYLES}
     told = ", ".join(f"{n} {s}" for s, n in counts.items() if n)
     line = Text.assemble((f"{told or 'nothing'}", "bold"), f" of {len(rows)}: {found['what']}")
@@ -79,5 +93,25 @@ def draw(found: Record) -> RenderableType:
     ]
     if found["counterexamples"]:
         facts.append(("inputs", escape(str(found["counterexamples"]))))
-    more = [Text(f"and {len(rows) - SHOWN} more", style="dim")] if len(rows) > SHOWN else []
+    more = _more(rows)
     return Group(line, drawn, *more, "", pairs(facts))
+
+
+def _more(rows: Sequence[Record]) -> list[RenderableType]:
+    return [Text(f"and {len(rows) - SHOWN} more", style="dim")] if len(rows) > SHOWN else []
+
+
+def _draw_differences(found: Record) -> RenderableType:
+    """A row for every box and output: the difference that is proved, and the one that was met."""
+    rows = found["certificates"]
+    drawn = table(">set", "verdict", "output", ">at most", ">met", ">seconds", "")
+    for k, c in enumerate(rows[:SHOWN]):
+        for d in c["differences"]:
+            most = d["most"] if d["most"] is not None else float("inf")
+            drawn.add_row(
+                str(k), Text(c["verdict"], style=_STYLES[c["verdict"]]), escape(printable(d["name"])), f"{most:.4g}",
+                f"{d['met']:.4g}", f"{c['seconds']:.1f}", escape(c["reason"]),
+            )  # fmt: skip
+    held = sum(c["verdict"] == "holds" for c in rows)
+    line = Text.assemble((f"{held} hold", "bold"), f" of {len(rows)}: {found['what']}")
+    return Group(line, drawn, *_more(rows))

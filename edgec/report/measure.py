@@ -16,6 +16,7 @@ from edgec.bench import counters
 from edgec.bench.profile import kernel_seconds, launch_seconds
 from edgec.bench.timing import Benched
 from edgec.build import Built
+from edgec.certify.interface import certify as api_certify
 from edgec.check.fidelity import Fidelity, fidelity
 from edgec.check.network import Checked
 from edgec.check.unavailable import Unavailable
@@ -158,6 +159,15 @@ def measure_times(built: Built, progress: Progress = silent, seconds: float | No
     """Times alone, where the code of a build runs here: a decision has to be answered soon."""
     budget = (Budget("latency_ms", 0.0),)
     return measure(built, budget, everything=False, progress=progress, seconds=seconds)
+
+
+def certified_error(built: Built, box: str, progress: Progress = silent) -> float:
+    """The greatest difference from the model that is proved for all inputs of a box, FILE:DISTANCE.
+
+    Raises ModelError for what has no bounds.
+    """
+    found = api_certify(built, against="float", box=box, progress=progress)
+    return max((d.most for c in found.certificates for d in c.differences), default=0.0)
 
 
 def describe(

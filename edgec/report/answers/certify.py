@@ -17,6 +17,16 @@ class CertifiedOutput(TypedDict):
     high: Annotated[list[Figure], "of the first 1024 elements"]
 
 
+class CertifiedDifference(TypedDict):
+    """Bounds of what an output of the code is away from the model's, for every input of the set."""
+
+    name: str
+    most: Annotated[Figure, "the greatest magnitude that the bounds leave; `null` where there are none"]
+    met: Annotated[Figure, "the greatest magnitude at inputs that were drawn"]
+    low: Annotated[list[Figure], "of the first 1024 elements"]
+    high: Annotated[list[Figure], "of the first 1024 elements"]
+
+
 class CertificateRow(TypedDict):
     """The verdict for one set of inputs."""
 
@@ -32,7 +42,8 @@ class CertificateRow(TypedDict):
     reason: Annotated[str, "why it is unknown"]
     label: Annotated[Union[int, None], "the class that stays the greatest"]
     radius: Annotated[Union[float, None], "with `--radius`, the greatest distance that bounds alone hold for"]
-    outputs: Annotated[list[CertifiedOutput], "every output"]
+    outputs: Annotated[list[CertifiedOutput], "every output; none with `--against`"]
+    differences: Annotated[list[CertifiedDifference], "with `--against`, every output"]
 
 
 class CertifyAnswer(Answered):
