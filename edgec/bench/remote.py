@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from edgec.artifact.folder import read_lock
+from edgec.artifact.levels import compiled_for
 from edgec.bench import answers
 from edgec.bench.answers import Ran
 from edgec.bench.timing import Timing
@@ -232,8 +233,9 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
         )
     compiler, flags = (compiler, ()) if opens_driver else _alone(compiler, options.device)
     sources = [folder / name for name in names]
+    most, others = compiled_for(lock, options.device)
     return compile_program(
-        compiler, options.device, sources, output, include=[folder], defines=defines, extra_flags=flags
+        compiler, most, sources, output, include=[folder], defines=defines, extra_flags=flags, others=others
     )
 
 
