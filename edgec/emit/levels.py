@@ -52,7 +52,7 @@ class LevelFiles:
         return {
             "name": self.processor, "needs": self.device.needs, "sources": self.sources, "cflags": list(tools.cflags),
             "zig_mcpu": tools.zig_mcpu, "kernels": self.kernels, "arena_bytes": level.program.arena_bytes,
-            "weights_bytes": weights_of_level(level),
+            "weights_bytes": read_bytes(level.program),
         }  # fmt: skip
 
 
@@ -92,9 +92,9 @@ def _level(
     )
 
 
-def weights_of_level(level: Whole) -> int:
-    """Bytes of the weights that a level reads, its own and those that it shares."""
-    own = {place: b.bytes for b, place in level.program.offsets.items() if b.space == "weights"}
+def read_bytes(program: Program) -> int:
+    """Bytes of the weights that a program reads, its own and those that it shares with others."""
+    own = {place: b.bytes for b, place in program.offsets.items() if b.space == "weights"}
     return sum(own.values())
 
 

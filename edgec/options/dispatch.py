@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.device.device import Device
 from edgec.errors import UsageError
-from edgec.text import counted, printable
+from edgec.text import printable
 
 #: Architectures whose processors tell a program what they have, and devices of each that make a set of levels.
 LEVELS: Mapping[str, Sequence[str]] = {
@@ -79,6 +79,8 @@ def _require_alone(given: Mapping[str, Any], gpu: Device | None) -> None:
         raise UsageError(message, hint="give --weights file", where=_WHERE)
 
 
-def told(devices: Sequence[Device]) -> str:
-    """The levels in words."""
-    return f"{counted(len(devices), 'level')}: {', '.join(level_name(d) for d in devices)}"
+def require_one(levels: Sequence[Device], what: str) -> None:
+    """Raises UsageError where ``what`` is of one device, and a build is for several."""
+    if levels:
+        hint = "leave out --dispatch, and do it for each device"
+        raise UsageError(f"{what} for one device at a time", hint=hint, where=_WHERE)
