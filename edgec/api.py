@@ -44,7 +44,6 @@ from edgec.frontend import source as reader
 from edgec.frontend.language.facts import facts_of
 from edgec.frontend.source import Source
 from edgec.options import Settings, resolve
-from edgec.options.dispatch import require_one
 from edgec.options.keywords import takes_options
 from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
@@ -202,7 +201,6 @@ def tune(
 ) -> Tuned:
     """Measure what planning a model (on a GPU: scheduling it) has choices about, for about ``seconds``."""
     options = resolve(settings)
-    require_one(options.levels, "kernels are timed")
     if options.device.is_gpu and runs_here(options.device, options.compiler):
         return tune_on_device(model, seconds, link="local", start=start, progress=progress, **settings)
     source = read(model) if start == "import" else model

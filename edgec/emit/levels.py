@@ -14,7 +14,7 @@ from edgec.emit.render import render
 from edgec.emit.source import grouped
 from edgec.errors import UsageError
 from edgec.options.dispatch import level_name
-from edgec.schedule.program import Program, Whole
+from edgec.schedule.program import Part, Program
 
 #: The files of a level, beside those of its kernels.
 _PAGES = {
@@ -46,7 +46,7 @@ class LevelFiles:
     def cflags(self) -> Sequence[str]:
         return self.device.toolchain.cflags
 
-    def described(self, level: Whole) -> dict[str, Any]:
+    def described(self, level: Part) -> dict[str, Any]:
         """The entry in the lock, from which its sources are compiled."""
         tools = self.device.toolchain
         return {
@@ -64,7 +64,7 @@ def level_files(
 
 
 def _level(
-    level: Whole, whole: str, templates: Sequence[Path], language: Language, values: Mapping[str, Any]
+    level: Part, whole: str, templates: Sequence[Path], language: Language, values: Mapping[str, Any]
 ) -> LevelFiles:
     processor = level_name(level.device)
     name = f"{whole}_on_{processor}"

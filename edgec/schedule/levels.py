@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgec.device.device import Device
-from edgec.schedule.program import Program, Whole
+from edgec.schedule.program import Part, Program
 from edgec.schedule.sharing import sharing
 
 
@@ -27,8 +27,14 @@ def with_levels(programs: Sequence[Program], devices: Sequence[Device]) -> Progr
         arena_lower_bound_bytes=max(p.arena_lower_bound_bytes for p in programs),
         threads=max(p.threads for p in programs),
         choices={**whole.choices, **choices},
-        levels=tuple(Whole(d, p) for d, p in zip(devices, shared, strict=True)),
+        levels=tuple(_part(d, p) for d, p in zip(devices, shared, strict=True)),
     )
+
+
+def _part(device: Device, program: Program) -> Part:
+    """A program that is all of the network on one device."""
+    reads, writes = (tuple(node for _, _, node in ports) for ports in (program.inputs, program.outputs))
+    return Part(device, program, reads, writes)
 
 
 def choices_of(level: Device, choices: Mapping[str, str]) -> dict[str, str]:

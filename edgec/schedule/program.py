@@ -354,14 +354,6 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
-    """A program of the whole network on one device, beside others that share inputs, outputs and weights."""
-
-    device: Device
-    program: Program
-
-
-@dataclass(frozen=True, eq=False)
 class Program:
     """Kernels in order, and the offset in bytes of every buffer, in the arena or in the weights (``offsets``).
 
@@ -388,7 +380,7 @@ class Program:
     parts: tuple[Part, ...] = ()  # in the order in which they run
     assignment: Assignment | None = None  # the device of every block, where there is a GPU next to the CPU
     single: Program | None = None  # on a GPU, the program for one token of a language model: same weights, same arena
-    levels: tuple[Whole, ...] = ()  # of a library for several processors: their programs, over the same weights
+    levels: tuple[Part, ...] = ()  # of a library for several processors: their programs, over the same weights
     training: Training | None = None  # the step that trains weights which this program takes as inputs
     choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken
 
