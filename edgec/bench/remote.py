@@ -36,6 +36,7 @@ from edgec.ir.types import plain
 from edgec.link.base import Ended, Link, told
 from edgec.link.choose import open_link
 from edgec.link.local import signalled
+from edgec.options.dispatch import require_one
 from edgec.progress import Progress
 
 Arrays = Mapping[str, np.ndarray]
@@ -68,8 +69,11 @@ class Remote:
         keep: Path | None = None,
         progress: Progress,
     ) -> None:
+        if profile:
+            require_one(built.options.levels, "kernels are timed")
         self.link, self.timeout, self.keep = link, timeout, keep
         self.kernels: tuple[int, ...] = ()
+        self.processor: str | None = None  # the level that ran, of a library for several
         self.stack_bytes: int | None = None  # the most that was in use, where the board tells
         self._built, self._progress = built, progress
         self.threads, self.cores = built.options.threads, built.options.cores
@@ -128,6 +132,7 @@ class Remote:
                 outputs, answers.expected_bytes(self._built.program, len(samples), runs), self.link.name
             )
         found = self._unpacked(raw, samples, runs)
+        self.processor = answers.processor(ended.output)
         self.stack_bytes = answers.stack_bytes(ended.output)
         if self._profile:
             self.kernels = answers.kernel_times(ended.output, self.link.name)
