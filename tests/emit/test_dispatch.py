@@ -171,8 +171,9 @@ def test_the_order_of_devices_does_not_matter() -> None:
 
 @pytest.mark.skipif(host_arch() != "x86_64", reason="levels of x86-64 are loaded")
 def test_python_loads_the_library(tmp_path: Path) -> None:
-    folder = tmp_path / "net"
-    built = edgec.build(convnet(), folder, **X86)
+    folder, file = tmp_path / "net", tmp_path / "net.onnx"
+    onnx.save(convnet(), file)
+    built = edgec.build(file, folder, **X86)
     meant = _meant(built, _image())
     network = edgec.Network(folder)
     assert network.processor in {"x86_64_sse4", "x86_64_avx2", "x86_64_avx512_vnni"}
