@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgec.artifact.folder import RESOURCES, library_name, publish, read_lock
+from edgec.artifact.levels import compiled_for
 from edgec.artifact.network import Network
 from edgec.device import android, apk, wasm
 from edgec.device.compilers import compiler_for
@@ -49,7 +50,10 @@ def compile_library(
             text = json.dumps({name: asdict(report) for name, report in found.items()}, indent=1)
             (folder / RESOURCES).write_text(text + "\n", "utf-8")
         return output
-    return compile_shared(compiler, device, sources, output, include=[folder], jobs=jobs, progress=progress)
+    most, others = compiled_for(lock, device)
+    return compile_shared(
+        compiler, most, sources, output, include=[folder], jobs=jobs, progress=progress, others=others
+    )
 
 
 def compile_all(

@@ -48,6 +48,8 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
         "values": {name: sha256(np.asarray(v).tobytes()).hexdigest() for name, v in options.values.items()},
         "device_facts": asdict(options.device),
     }
+    if options.levels:
+        facts["level_facts"] = [asdict(device) for device in options.levels]
     if options.error:
         facts["mixed"] = {"error": options.error, "by": digest(options.calibrate)}
     if options.quantize != "float":

@@ -91,6 +91,12 @@ class Network:
             raise UsageError("the network is closed", hint="open the folder again", where=str(self.folder))
 
     @property
+    def processor(self) -> str | None:
+        """The level whose code runs, of a library for several processors; None where there is one kind of kernels."""
+        found: str | None = getattr(self._net, "processor", None)
+        return found
+
+    @property
     def _lock(self) -> threading.RLock:
         """The lock of this process: in one that was forked off, nobody would release that of its parent."""
         if self._guard[0] != os.getpid():

@@ -96,7 +96,8 @@ def read_program(path: Path, devices: Collection[Device]) -> Program:
     if head != DEVICE:
         raise ModelError("not the text of a program", hint="start from what schedule saved", where=str(path))
     program = _in(path, lambda: parse_program(f"\n{rest}", _named(content, path)))
-    others = [p.device for p in program.parts if p.device not in devices]
+    parts = program.parts + program.levels
+    others = [p.device for p in parts if p.device not in devices]
     if others or name not in [json.dumps(device.name) for device in devices]:
         raise UsageError(
             f"it is scheduled for another device: {others[0].name if others else name}",

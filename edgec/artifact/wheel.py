@@ -9,13 +9,14 @@ import base64
 import hashlib
 import keyword
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgec import files as files_of_user
 from edgec.artifact.folder import library_name, read_lock, refuse_existing
+from edgec.artifact.levels import compiled_for
 from edgec.artifact.names import LOCK
 from edgec.device.device import Device, Toolchain
 from edgec.device.load import is_inert, load_device
@@ -91,7 +92,7 @@ def wheel(folder: Path, system: str = "manylinux", out: Path | None = None) -> W
     tag = "py3-none-" + chosen.tag.format(processor=label)
     output = (folder if out is None else out) / f"{name}-{VERSION}-{tag}.whl"
     refuse_existing(output)
-    library = _library(folder, lock["sources"], device, chosen.target.format(processor=processor))
+    library = _library(folder, lock, device, chosen.target.format(processor=processor))
     content = {f"{name}/__init__.py": f"{name}.py", f"{name}/{name}_weights.bin": f"{name}_weights.bin"}
     files = {path: (folder / source).read_bytes() for path, source in content.items()}
     files[f"{name}/{library_name(name)}"] = library
@@ -124,13 +125,15 @@ def _device(lock: Mapping[str, Any], folder: Path) -> Device:
 _EVERYWHERE = {"aarch64": ("neon",)}
 
 
-def _library(folder: Path, sources: Sequence[str], device: Device, target: str) -> bytes:
+def _library(folder: Path, lock: Mapping[str, Any], device: Device, target: str) -> bytes:
     """The shared library for a target of zig."""
     device = replace(device, toolchain=replace(device.toolchain, zig_target=target))
     compiler = replace(pick_compiler(device, "zig"), target=target)
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         output = Path(scratch) / "library"
-        compile_shared(compiler, device, [folder / s for s in sources], output, include=[folder])
+        most, others = compiled_for(lock, device)
+        sources = [folder / source for source in lock["sources"]]
+        compile_shared(compiler, most, sources, output, include=[folder], others=others)
         return output.read_bytes()
 
 

@@ -96,6 +96,12 @@ def stack_bytes(said: str) -> int | None:
     return int(found[1]) if found is not None else None
 
 
+def processor(said: str) -> str | None:
+    """The level that ran, of a library for several processors."""
+    found = re.search(r"^processor (\w{1,80})\s*$", said, re.MULTILINE | re.ASCII)
+    return found[1] if found is not None else None
+
+
 def kernel_times(said: str, where: str) -> tuple[int, ...]:
     """Nanoseconds of every kernel, which the runner prints a line each, in their order.
 

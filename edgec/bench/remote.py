@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from edgec.artifact.folder import read_lock
+from edgec.artifact.levels import compiled_for
 from edgec.bench import answers
 from edgec.bench.answers import Ran
 from edgec.bench.timing import Timing
@@ -35,6 +36,7 @@ from edgec.ir.types import plain
 from edgec.link.base import Ended, Link, told
 from edgec.link.choose import open_link
 from edgec.link.local import signalled
+from edgec.options.dispatch import require_one
 from edgec.progress import Progress
 
 Arrays = Mapping[str, np.ndarray]
@@ -67,8 +69,11 @@ class Remote:
         keep: Path | None = None,
         progress: Progress,
     ) -> None:
+        if profile:
+            require_one(built.options.levels, "kernels are timed")
         self.link, self.timeout, self.keep = link, timeout, keep
         self.kernels: tuple[int, ...] = ()
+        self.processor: str | None = None  # the level that ran, of a library for several
         self.stack_bytes: int | None = None  # the most that was in use, where the board tells
         self._built, self._progress = built, progress
         self.threads, self.cores = built.options.threads, built.options.cores
@@ -127,6 +132,7 @@ class Remote:
                 outputs, answers.expected_bytes(self._built.program, len(samples), runs), self.link.name
             )
         found = self._unpacked(raw, samples, runs)
+        self.processor = answers.processor(ended.output)
         self.stack_bytes = answers.stack_bytes(ended.output)
         if self._profile:
             self.kernels = answers.kernel_times(ended.output, self.link.name)
@@ -232,8 +238,9 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
         )
     compiler, flags = (compiler, ()) if opens_driver else _alone(compiler, options.device)
     sources = [folder / name for name in names]
+    most, others = compiled_for(lock, options.device)
     return compile_program(
-        compiler, options.device, sources, output, include=[folder], defines=defines, extra_flags=flags
+        compiler, most, sources, output, include=[folder], defines=defines, extra_flags=flags, others=others
     )
 
 

@@ -9,6 +9,7 @@ from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir.types import FLOATS
 from edgec.options import Options
+from edgec.options.dispatch import require_one
 from edgec.schedule.program import Kernel, Program
 from edgec.text import listed
 
@@ -32,6 +33,7 @@ def network_of(plan: Plan | None, program: Program, options: Options) -> Network
         raise ModelError("the build began after its plan, which bounds are made of", hint="certify the model itself")
     if program.parts or options.gpu is not None or options.device.is_gpu:
         raise ModelError("code for a GPU has no bounds", hint="bounds are those of the C for a CPU")
+    require_one(options.levels, "bounds hold")
     if options.device.precision != "fp32" or plan.bf16_layers:
         raise ModelError("sums in fp16 and bf16 have no bounds", hint="build with --precision fp32")
     if program.states or program.training is not None:

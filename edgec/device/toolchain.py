@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -204,10 +204,12 @@ def compile_shared(
     extra_flags: Sequence[str] = (),
     jobs: int = 2,
     progress: Progress | None = None,
+    others: Mapping[str, Device] = {},
 ) -> Path:
     """Compiles C and assembler `sources`, `jobs` at a time, into the shared library `output`.
 
-    `defines` are `NAME` or `NAME=VALUE`; `extra_flags` go to the compiler and to the linker.
+    `defines` are `NAME` or `NAME=VALUE`; `extra_flags` go to the compiler and to the linker. `others` are the devices
+    of sources, by their names, that are compiled for another one than the rest.
     """
     if not device.hosted:
         hint = "build a program, or take the C sources into the project of the board"
@@ -217,7 +219,17 @@ def compile_shared(
     whole = ("-Wl,-z,defs",) if is_elf else ()
     flags = ("-fPIC", *_options(include, defines), *extra_flags)
     link = ("-shared", *whole, *extra_flags)
-    return _build(compiler, device, sources, output, compile_flags=flags, link_flags=link, jobs=jobs, progress=progress)
+    return _build(
+        compiler,
+        device,
+        sources,
+        output,
+        compile_flags=flags,
+        link_flags=link,
+        jobs=jobs,
+        progress=progress,
+        others=others,
+    )
 
 
 def compile_program(
@@ -232,6 +244,7 @@ def compile_program(
     sanitize: Sequence[str] = (),
     jobs: int = 2,
     progress: Progress | None = None,
+    others: Mapping[str, Device] = {},
 ) -> Path:
     """Compiles `sources` into the program `output`, as `compile_shared` does.
 
@@ -240,7 +253,17 @@ def compile_program(
     checks = _sanitizer_flags(compiler, sanitize)
     flags = (*_options(include, defines), *checks, *extra_flags)
     link = (*checks, *extra_flags)
-    return _build(compiler, device, sources, output, compile_flags=flags, link_flags=link, jobs=jobs, progress=progress)
+    return _build(
+        compiler,
+        device,
+        sources,
+        output,
+        compile_flags=flags,
+        link_flags=link,
+        jobs=jobs,
+        progress=progress,
+        others=others,
+    )
 
 
 def _options(include: Sequence[Path], defines: Sequence[str]) -> tuple[str, ...]:
@@ -257,12 +280,13 @@ def _build(
     link_flags: Sequence[str],
     jobs: int,
     progress: Progress | None,
+    others: Mapping[str, Device],
 ) -> Path:
     """Compiles and links. Progress and errors come in the order of the sources, whichever is done first."""
     libraries = ("-lm", "-lpthread") if device.hosted else ()
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
-        objects = compile_objects(compiler, device, sources, Path(folder), compile_flags, jobs, progress)
+        objects = compile_objects(compiler, device, sources, Path(folder), compile_flags, jobs, progress, others)
         # zig's C library comes with debug information.
         strip = ("-s",) if compiler.kind == "zig" and "-g" not in link_flags else ()
         link = [*device_flags(compiler, device), *map(str, objects), *strip, *link_flags, *libraries]
@@ -322,12 +346,14 @@ def compile_objects(
     extra_flags: Sequence[str] = (),
     jobs: int = 2,
     progress: Progress | None = None,
+    others: Mapping[str, Device] = {},
 ) -> list[Path]:
     """Compiles `sources`, `jobs` at a time, into an object file each in `folder`, in their order."""
-    flags = (*_compile_flags(compiler, device), *extra_flags)
+    flags = [(*_compile_flags(compiler, others.get(s.name, device)), *extra_flags) for s in sources]
     objects = [folder / f"{number}_{source.stem}.o" for number, source in enumerate(sources)]
     with ThreadPoolExecutor(max(1, jobs)) as pool:
-        compiled = pool.map(lambda pair: _compile(compiler, flags, *pair), zip(sources, objects, strict=True))
+        each = zip(flags, sources, objects, strict=True)
+        compiled = pool.map(lambda one: _compile(compiler, *one), each)
         for done, source in enumerate(sources, start=1):
             next(compiled)
             if progress is not None:

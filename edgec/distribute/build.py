@@ -24,6 +24,7 @@ from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
 from edgec.options import Options, Settings, resolve
+from edgec.options.dispatch import require_one
 from edgec.options.resolved import bytes_of
 from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
@@ -113,6 +114,7 @@ def _resolved(given: dict[str, object], device: str) -> Options:
     options = resolve(cast(Settings, {**given, "device": device}))
     if options.gpu is not None or options.training is not None:
         raise UsageError("--place and --loss are for one device", hint="leave them out, or --over", where="--over")
+    require_one(options.levels, "parts are built")
     if not options.device.hosted:
         hint = "edgec device list shows those that have one"
         raise UsageError(f"'{device}' has no operating system, and so no sockets", hint=hint, where="--over")

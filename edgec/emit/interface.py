@@ -140,6 +140,7 @@ def described(program: Program, name: str, templates: Sequence[Path], language: 
         ),
         "arguments": ", ".join([*(["sizes"] if is_open else []), *(p.name for p in (*inputs, *outputs))]),
         "uses_tiles": any(k.schedule.uses_tiles for k in program.kernels),
+        "levels": (),
         "sizes_parameter": "".join(f", {s}" for s in sizes),
     }  # fmt: skip
 

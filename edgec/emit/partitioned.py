@@ -95,7 +95,7 @@ def partitioned_files(
         "gpu": next(p.device for p in program.parts if p.device.is_gpu),
         "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads, "cores": "",
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
-        "computed": (), "decoder": None, "has_board": False,
+        "computed": (), "decoder": None, "has_board": False, "levels": (),
         "quantization": {p.onnx_name: None for p in (*inputs, *outputs)},
         "model_sha256": program.graph.metadata.get(MODEL_SHA256, ""),
         "device_flags": "".join(f" {flag}" for flag in device.toolchain.cflags), "weights_bytes": 0, "alignment": 64,

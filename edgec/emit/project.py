@@ -17,11 +17,12 @@ from edgec.emit.identifiers import identifier
 from edgec.emit.interface import Port, described
 from edgec.emit.language import language_of, refuse_large
 from edgec.emit.language_model import session_of
+from edgec.emit.levels import FRONT, WITHOUT, level_files, refuse_beside
 from edgec.emit.license import licensed
 from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.render import render
-from edgec.emit.runtime import runtime_files
+from edgec.emit.runtime import runtime_files, simd_headers
 from edgec.emit.source import generate, grouped
 from edgec.emit.training import training_files
 from edgec.emit.weights import Weights, weights_of
@@ -70,6 +71,8 @@ def files(
         raise UsageError(f"{name}.h would hide a header of the C library", hint="choose another --name")
     if name in ("ctypes", "numpy", "pathlib"):
         raise UsageError(f"{name}.py would hide the module that it imports", hint="choose another --name")
+    if program.levels:
+        refuse_beside(beside)
     place = packages.place_of(wanted, place)
     weights = weights_of(program, device, name, place, beside, ram)
     if weights.stream is not None:
@@ -98,6 +101,12 @@ def files(
     tables = [weights]
     tables += [Weights(weights.linked, name, (model.tokens,), "tokens")] if model and model.tokens is not None else []
     added += weights.runtime_sources
+    levels = level_files(program, name, templates, language, values)
+    values["levels"] = levels
+    values["most_kernels"] = max((level.kernels for level in levels), default=len(sources.calls))
+    if levels:
+        values |= {"device_flags": "", "uses_tiles": any(level.uses_tiles for level in levels)}
+        added += [source for level in levels for source in level.sources]
     training = training_files(program, device, name, templates, values) if program.training is not None else None
     if training is not None:
         tables.append(Weights(weights.linked, name, (training.initial,), "initial"))
@@ -121,7 +130,7 @@ def files(
         "public_headers": headers,
     }
     values["model_hash"] = model.digest(weights.blob, device.precision) if model else b""
-    result: dict[str, bytes] = {}
+    result: dict[str, bytes] = {path: content for level in levels for path, content in level.files.items()}
 
     def put(path: str, template: str, **more: Any) -> None:
         result[path] = render(template, templates, **values, **more).encode()
@@ -133,12 +142,16 @@ def files(
         put(table.source, table.template, table=table)
     if model and model.chat is not None:
         result[f"{name}_chat.json"] = (model.chat.written() + "\n").encode()
-    groups = [*grouped(sources.functions), *(grouped(single.functions) if single is not None else ())]
+    groups = [
+        *(grouped(sources.functions) if not levels else ()),
+        *(grouped(single.functions) if single is not None else ()),
+    ]
     if language.name == "opencl":
         values |= host_values(program, sources, groups, device)
     template, pattern = language.kernels
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
-    for path, page in (*language.pages.items(), *(model.pages.items() if model else ())):
+    pages = language.pages if not levels else {k: v for k, v in {**language.pages, **FRONT}.items() if k not in WITHOUT}
+    for path, page in (*pages.items(), *(model.pages.items() if model else ())):
         put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
@@ -148,11 +161,14 @@ def files(
         *added,
         *(table.source for table in tables),
     ]
-    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model)
-    for path, page in pages.items():
+    beside_it, of_extras = extras.pages(
+        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model
+    )
+    for path, page in beside_it.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
     runtime += ["runtime/cores/*"] if cores else []
+    runtime += ["runtime/dispatch/*"] if levels else []
     runtime += [f"language/{module}.[ch]" for module in (model.modules if model else ())]
     if device.has_board:
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
@@ -163,17 +179,20 @@ def files(
     if values["uses_tiles"]:
         result["ec_simd_tiles.h"] = (shelf / "runtime" / "ec_simd_tiles.h").read_bytes()
     result |= runtime_files([f for shape in runtime for f in sorted(shelf.glob(shape)) if f.is_file()], device, name)
+    for level in levels:
+        result |= {f: (shelf / "runtime" / f).read_bytes() for f in simd_headers(level.device)}
     result = {path: licensed(path, content) for path, content in result.items()}
     for header in sources.headers:
         if header.name in result:
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
         result[header.name] = header.read_bytes()
     result |= packages.packaged(wanted, name, result, compiled)
-    own = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
-    own |= {"weights": {"place": place, "file": weights.file}}
-    own |= {"language_model": model.described} if model else {}
-    own |= {"training": training.described} if training is not None else {}
-    return sealed(result, program, device, name, inputs, outputs, {**own, **facts})
+    facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
+    facts_of |= {"weights": {"place": place, "file": weights.file}}
+    facts_of |= {"language_model": model.described} if model else {}
+    facts_of |= {"levels": [made.described(level) for made, level in zip(levels, program.levels)]} if levels else {}
+    facts_of |= {"training": training.described} if training is not None else {}
+    return sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts})
 
 
 def cross_options(device: Device) -> str:

@@ -37,7 +37,11 @@ def weights_blob(program: Program) -> bytes:
 
 def weights_pieces(program: Program) -> Pieces:
     """The weights as they are in memory, in parts that are those of the program."""
-    others = (program.single, program.training.step if program.training is not None else None)
+    others = (
+        program.single,
+        program.training.step if program.training is not None else None,
+        *(level.program for level in program.levels),
+    )
     shared = {b: place for other in others if other is not None for b, place in other.offsets.items()}
     placed = {
         offset: np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)

@@ -36,6 +36,8 @@ class InvariantError(InternalError):
 
 def verify_plan(plan: Plan) -> None:
     """Every value a block reads is an input, a constant, or written by an earlier block."""
+    for level in plan.levels:
+        verify_plan(level)
     parts: dict[Node, list[Node]] = {}
     for part, place in plan.aliases.items():
         if place.is_view:
@@ -70,6 +72,8 @@ def verify_program(program: Program) -> None:
         for part in program.parts:
             verify_program(part.program)
         return
+    for level in program.levels:
+        verify_program(level.program)
     for buffer in dict.fromkeys(b for k in program.kernels for b in k.touches):
         if buffer.space in ("arena", "weights"):
             limit = program.arena_bytes if buffer.space == "arena" else program.weights_bytes

@@ -14,6 +14,7 @@ from edgec.artifact.library import require_whole
 from edgec.build import Built
 from edgec.emit.source import generate
 from edgec.emit.weights import weights_blob
+from edgec.errors import UsageError
 from edgec.execute.executor import ProgramRun
 from edgec.ir.expr import Expr
 from edgec.schedule.program import Buffer, Kernel, Program
@@ -60,6 +61,10 @@ class Kernels:
 
 
 def library_of(built: Built) -> Path:
+    """The library with the kernels of a build. Raises UsageError where it has those of several levels."""
+    if built.program.levels:
+        hint = "build for one of the devices, without --dispatch"
+        raise UsageError("kernels are called one by one, and this library has several of each", hint=hint)
     return built.network.folder / library_name(built.options.name)
 
 

@@ -76,6 +76,8 @@ class Plan:
     assignment: Assignment | None = None
     #: How the head of the network is computed in stripes, where RAM did not suffice.
     stripes: Stripes | None = None
+    #: Plans of the same graph for the further levels of a library, in the order of their devices.
+    levels: tuple[Plan, ...] = ()
     #: The reasons for all of it.
     decisions: Decisions = field(default_factory=Decisions, compare=False)
 

@@ -51,13 +51,19 @@ def emulated(device: Device, processor: str) -> Local:
     if device.arch not in _EMULATORS:
         raise LinkError(f"qemu runs no programs of '{device.arch}'", where=device.name)
     emulator = tool(_EMULATORS[device.arch], "install qemu-user (apt install qemu-user)")
-    known = {line.strip().split()[-1] for line in call([emulator, "-cpu", "help"], "qemu").output.splitlines() if line}
+    known = {_listed(line) for line in call([emulator, "-cpu", "help"], "qemu").output.splitlines() if line.strip()}
     if processor and processor.partition(",")[0] not in known:
         raise LinkError(f"qemu knows no processor '{processor}'", hint=f"{Path(emulator).name} -cpu help", where="qemu")
     own = (c for c in _processors(device) if c.partition(",")[0] in known)
     chosen = processor or next(own, "max" if "max" in known else "")
     prefix = [emulator, *(["-cpu", chosen] if chosen else [])]
     return Local(f"qemu:{chosen}" if chosen else "qemu", prefix)
+
+
+def _listed(line: str) -> str:
+    """The processor in a line of qemu's list: a name alone, or one with a description, or behind its architecture."""
+    first, *others = line.split()
+    return others[0] if first == "x86" and others else first
 
 
 def _processors(device: Device) -> list[str]:

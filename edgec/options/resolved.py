@@ -24,6 +24,7 @@ from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.cores import asked_cores
+from edgec.options.dispatch import levels_of, names_of
 from edgec.options.keywords import unknown
 from edgec.options.language import check_device, context_of
 from edgec.options.retraining import retraining_of
@@ -52,6 +53,7 @@ class Options:
     """Everything that decides what a build makes of a model; `resolve` makes it. Defaults are in the table."""
 
     device: Device
+    levels: tuple[Device, ...]  # whose kernels one library has, ``device`` first; none where it is the only one
     threads: int
     cores: tuple[int, ...]  # that threads are kept on; none for any
     placed_by: str  # "sweep" or "asked" where threads or cores are no defaults; else empty
@@ -114,11 +116,14 @@ def resolve(settings: Settings) -> Options:
     threads = _threads(1 if given["threads"] is None else given["threads"])
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
+    levels = _levels(given, device, gpu)
+    device = levels[0] if levels else device
     check_device(given, device, gpu)
     cores = asked_cores(given, device, gpu, threads)
     prune, sparsity = pruning_of(given, device)
     return Options(
         device=device,
+        levels=levels,
         gpu=gpu,
         error=error,
         quantize=_one_of("precision", quantize, PRECISIONS),
@@ -167,6 +172,13 @@ def _target(given: Mapping[str, Any]) -> tuple[Device, Device | None, str, float
     device = given["device"] if isinstance(given["device"], Device) else load_device(given["device"], folders)
     device, gpu = _placed(device, given["place"], folders)
     return _with_precision(device, wanted), _with_precision(gpu, wanted) if gpu is not None else None, quantize, error
+
+
+def _levels(given: Mapping[str, Any], device: Device, gpu: Device | None) -> tuple[Device, ...]:
+    """The devices of a library for several, all in the precision of ``device``."""
+    folders = _folders(given["devices"], "devices")
+    others = [_with_precision(load_device(name, folders), device.precision) for name in names_of(given["dispatch"])]
+    return tuple(levels_of(device, others, gpu, given))
 
 
 def _folders(folders: Folders | None, what: str) -> tuple[Path, ...]:

@@ -105,6 +105,13 @@ class Settings(TypedDict, total=False):
             is_path=lambda value: value.endswith(".toml"),
         ),
     ]  # fmt: skip
+    dispatch: Annotated[
+        str | None,
+        Option(
+            "Devices whose kernels the library has too, as x86_64_avx2,x86_64_avx512; it takes the best that runs.",
+            TARGET, metavar="DEVICES",
+        ),
+    ]  # fmt: skip
     place: Annotated[
         str | None,
         Option("Where kernels run: auto (CPU and GPU, by predicted time), gpu, cpu.", TARGET, metavar="PLACE"),

@@ -233,7 +233,8 @@ def _left_before(start: str, source: Any, context: Context) -> Any:
     if start == "schedule":
         return _verified(saved.read_plan(Path(source)), verify_plan, source)
     if start == "emit":
-        devices = [d for d in (context.options.device, context.options.gpu) if d is not None]
+        o = context.options
+        devices = [d for d in (o.device, o.gpu, *o.levels) if d is not None]
         return _verified(saved.read_program(Path(source), devices), verify_program, source)
     if isinstance(source, Graph):
         compressed = Compressed(source)

@@ -46,6 +46,7 @@ from edgec.rewrite.measure import OpCosts
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.contract.micro_kernel import load_micro_kernels
 from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.levels import choices_of, with_levels
 from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.parts import joined
 from edgec.schedule.program import Part, Program
@@ -108,7 +109,8 @@ def compress(simplified: Simplified, context: Context) -> Compressed:
             lambda step: _bound(step, context),
         )
         graph, learned = retrained(simplified.graph, graph, pruned, rounding, o.retraining, tools, context.progress)
-    asked = Request(o.quantize, o.calibrate, o.observer, o.max_loss, o.corrections, o.device)
+    device = o.levels[-1] if o.levels else o.device  # the levels share a network: layers gain on the best of them
+    asked = Request(o.quantize, o.calibrate, o.observer, o.max_loss, o.corrections, device)
     compressed = compress_graph(graph, asked)
     if compressed.graph is not graph:
         graph = simplify(compressed.graph, context).graph
@@ -131,7 +133,7 @@ def _widened(samples: int, context: Context) -> Graph:
 def _bound(step: Graph, context: Context) -> Bind:
     """A training step, compiled for this machine."""
     options = replace(
-        context.options, device=load_device("host"), gpu=None, threads=usable_cores(),
+        context.options, device=load_device("host"), levels=(), gpu=None, threads=usable_cores(),
         cores=(), quantize="float", prune=None,
         retraining=None, ram=None, weights="incbin", name="step", materialize=frozenset(), overrides={}, tiles={},
         error=0.0, micro_kernels=(), templates=(),
@@ -144,13 +146,33 @@ def _bound(step: Graph, context: Context) -> Bind:
 def _offers(graph: Graph, context: Context) -> dict[str, Any]:
     """What the scheduler predicts for skipping zero weights (`SparseOffer`), by the names of the nodes."""
     o = context.options
-    trial = Context(replace(o, gpu=None), prices=context.prices)
+    trial = Context(replace(o, gpu=None, levels=()), prices=context.prices)
     plan = fuse(Compressed(simplify(graph, trial).graph), trial)
     program = schedule_plan(plan, o.device, ScheduleOptions(numeric=o.numeric))
     return {name: k.sparsity for k in program.kernels if k.sparsity is not None for name in k.names}
 
 
 def fuse(compressed: Compressed, context: Context) -> Plan:
+    """Plan the blocks, for each level of a library by the costs of its own device."""
+    plan = _fused(compressed, context)
+    levels = tuple(_fused(compressed, own) for own in _further(context))
+    return replace(plan, levels=levels) if levels else plan
+
+
+def _further(context: Context) -> list[Context]:
+    """The contexts of the further levels of a library, each as if it were built alone."""
+    found = []
+    frozen = context.variants.frozen if context.variants is not None else None
+    for device in context.options.levels[1:]:
+        own = replace(context, options=replace(context.options, device=device, levels=()), prices=None, variants=None)
+        if frozen is not None:
+            choices = choices_of(device, frozen)
+            own = replace(own, prices=prices_for(own.options, choices), variants=Variants(frozen=choices))
+        found.append(own)
+    return found
+
+
+def _fused(compressed: Compressed, context: Context) -> Plan:
     """Plan the blocks; in stripes where the network would not fit into RAM otherwise."""
     plan, room = _planned(compressed, context), context.options.room
     standing = {b.output for b in plan.blocks}
@@ -200,6 +222,15 @@ def _planned(compressed: Compressed, context: Context) -> Plan:
 
 
 def schedule(plan: Plan, context: Context) -> Program:
+    """Schedule every block on the device that it is assigned to, and all blocks for each level of a library."""
+    program = _scheduled(plan, context)
+    if not plan.levels:
+        return program
+    others = [_scheduled(own, further) for own, further in zip(plan.levels, _further(context), strict=True)]
+    return with_levels([program, *others], context.options.levels)
+
+
+def _scheduled(plan: Plan, context: Context) -> Program:
     """Schedule every block on the device that it is assigned to."""
     o = settled(context.options, plan.assignment)
     if plan.assignment is not None and o.gpu is not None and len(plan.assignment.sides) > 1:

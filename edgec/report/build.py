@@ -19,7 +19,7 @@ from edgec.emit.language_model import cache_bytes
 from edgec.emit.project import cross_options
 from edgec.frontend.language.chat import chat_of
 from edgec.frontend.language.facts import TOKENS, facts_of
-from edgec.report import budget, compression, memory, next_steps, partition, sparsity
+from edgec.report import budget, compression, levels, memory, next_steps, partition, sparsity
 from edgec.report.fit import fit
 from edgec.report.kernels import draw_largest, largest
 from edgec.report.ledger import bytes_moved
@@ -66,6 +66,7 @@ def record(built: Built) -> Record:
         "retrained": sparsity.retraining(found.retrained if found else None),
         "sparsity": sparsity.kernels(program),
         "partition": partition.record(built),
+        "dispatch": levels.record(built),
     }
 
 
@@ -124,6 +125,7 @@ def draw(found: Record, model: str) -> RenderableType:
         draw_largest(found["largest_kernels"]),
         "",
         *((*partition.draw(found["partition"]), "") if found["partition"] else ()),
+        *((levels.draw(found["dispatch"]), "") if found["dispatch"] else ()),
         *((*compression.draw(found["compression"]), "") if found["compression"] else ()),
         *((*sparsity.draw(found["sparsity"], found["pruned"]), "") if found["sparsity"] or found["pruned"] else ()),
         *((sparsity.draw_retraining(found["retrained"]), "") if found["retrained"] else ()),

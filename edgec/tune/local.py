@@ -19,6 +19,7 @@ from edgec.fuse.cost_model import CostModel, work
 from edgec.fuse.plan import plan as plan_graph
 from edgec.ir.graph import Graph
 from edgec.options import Options
+from edgec.options.dispatch import require_one
 from edgec.progress import Progress, silent
 from edgec.schedule.build import kernel_of
 from edgec.schedule.build import schedule as schedule_plan
@@ -57,6 +58,7 @@ def tune(graph: Graph, options: Options, limit_s: float, progress: Progress = si
 
     Raises UsageError for a device that is not this machine, ToolchainError without a compiler.
     """
+    require_one(options.levels, "kernels are timed")
     if not runs_here(options.device):
         hint = "tune over a link (--link ssh:user@host), or there: edgec profiles export, edgec profiles import"
         raise UsageError(f"nothing can be timed here for '{options.device.name}'", hint=hint)

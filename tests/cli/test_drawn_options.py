@@ -33,6 +33,7 @@ COMPILED = 10
 
 #: Values of every option, right ones and wrong ones, in words of the models below; a pair is one of NAME and VALUE.
 VALUES: Mapping[str, tuple[str, ...]] = {
+    "dispatch": ("x86_64_avx2", "arm64_dotprod,arm64_i8mm", "x86_64_avx2,x86_64_avx2", "stm32h743", "moon", ""),
     "place": ("auto", "gpu", "cpu", "moon"),
     "cores": ("0", "0,1", "0-1", "any", "3-1", "x", "99"),
     "threads": ("1", "2", "4", "0", "999"),

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide" / "guide.md"
 #: For each option a value that is not its default, as the command line gives it.
 GIVEN: dict[str, Any] = {
-    "device": "sub/mine.toml", "place": "cpu", "threads": 3, "cores": "0-1",
+    "device": "sub/mine.toml", "dispatch": "x86_64_avx2", "place": "cpu", "threads": 3, "cores": "0-1",
     "ram": "4K", "weights": "array", "name": "seven",
     "precision": "fp16", "compiler": "clang -m32", "shapes": {"a/b:0": (1, 3), "x": ()}, "dims": {"rows": (8, 64, 8)},
     "values": {"flag": np.asarray(True), "table": np.asarray([[1.5, 2.0], [3.0, 4.0]])}, "states": {"h": "h_next"},
@@ -77,11 +77,13 @@ def test_defaults_are_not_written(tmp_path: Path) -> None:
 def test_every_option_is_resolved() -> None:
     """An option without a field of its own becomes part of the device, or selects it."""
     assert {*OPTIONS} - {f.name for f in fields(Options)} == {
-        "place", "precision", "devices", "loss", "update", "optimizer", "batch", "accumulate", "dropout",
+        "dispatch", "place", "precision", "devices", "loss", "update", "optimizer", "batch", "accumulate", "dropout",
         "batch_norm",
         "retrain", "retrain_steps", "retrain_state", "augment",
     }  # fmt: skip
-    assert {f.name for f in fields(Options)} - {*OPTIONS} == {"gpu", "error", "training", "retraining", "placed_by"}
+    assert {f.name for f in fields(Options)} - {*OPTIONS} == {
+        "levels", "gpu", "error", "training", "retraining", "placed_by",
+    }  # fmt: skip
     assert resolve({}).threads == 1 and resolve({}).profiles
 
 

@@ -239,6 +239,23 @@ class BudgetHeld(TypedDict):
     largest: Annotated[list[Contributor], "the three largest contributors to one that is missed"]
 
 
+class OneLevel(TypedDict):
+    """The code of a library for one of its processors."""
+
+    name: Annotated[str, "that of its device, as `EDGEC_LEVEL` takes it"]
+    needs: Annotated[str, "instruction sets that a processor must have for it"]
+    kernels: int
+    arena_bytes: Annotated[int, "what it needs itself"]
+    weights_bytes: Annotated[int, "what it reads of them; equal weights of several levels are stored once"]
+
+
+class Dispatch(TypedDict):
+    """The levels of a library for several processors."""
+
+    library_bytes: Annotated[Union[int, None], "of the shared library; `null` where none was compiled"]
+    levels: Annotated[list[OneLevel], "the one that asks least of a processor first"]
+
+
 class BuildRecord(Head):
     """The figures of a build."""
 
@@ -278,6 +295,7 @@ class BuildRecord(Head):
     pruned: Annotated[Union[Pruned, None], "`null` without `--prune`"]
     retrained: Annotated[Union[RetrainedNetwork, None], "`null` without `--retrain`"]
     partition: Annotated[Union[Partition, None], "`null` without `--place auto`"]
+    dispatch: Annotated[Union[Dispatch, None], "`null` without `--dispatch`"]
     sparsity: Annotated[list[SparseKernel], "matmuls and convolutions whose weights have many zeros"]
 
 
