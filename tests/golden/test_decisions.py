@@ -29,7 +29,6 @@ FOLDER = Path(__file__).with_name("decisions")
 #: Each graph is built for one of either.
 CPUS = ("x86_64_avx512", "neoverse_v1", "cortex_m55", "cortex_a55", "x86_64_avx2", "riscv64_rvv", "cortex_m4")
 GPUS = ("cuda_sm90", "generic_opencl", "jetson_orin_nano", "cuda_sm86", "adreno_740")
-#: Groups where numbers of the graph decide (which weights are 0, what a table holds); none depends on more than these.
 NUMERICS = ("reassociates", "approximates", "exact")
 
 
@@ -55,5 +54,6 @@ def test_decisions(group: str, update_golden: bool) -> None:
         lines += [decided(name, graph, devices[k % len(devices)], k) for devices in (CPUS, GPUS)]
     kept = FOLDER / f"{group}.txt"
     if update_golden:
+        FOLDER.mkdir(exist_ok=True)
         kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert kept.read_text(encoding="utf-8").splitlines() == lines, "pytest tests/golden --update-golden"
