@@ -1,10 +1,10 @@
 """Mutation testing: which small mistakes in the package do the tests find?
 
     python -m benchmarks.trust.covering
-    python -m benchmarks.trust.mutation [--count 200] [--seed 1] [--seconds 20] [--only PATTERN] [--retry]
+    python -m benchmarks.trust.mutation [--count 200] [--seed 1] [--seconds 20] [--only PATTERN]... [--retry]
 
-Mutants are drawn from all of edgec/ and rewrite_rules/. Each is put into the copy of the project that the first command
-made, and the quickest tests that execute its line are run, up to ``--seconds`` of them. What was found is a line of
+Mutants are drawn from all of edgec/ and rewrite_rules/, or from the files that ``--only`` names. Each is put into the
+copy of the project that the first command made, and tests that execute its line are run, up to ``--seconds`` of them. What was found is a line of
 mutants.jsonl in the cache folder, and a run goes on after the last line. ``--retry`` tries those again that lived, or
 that no test executed, in a fresh copy: after tests were added.
 """
@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ OF_FILE = 12
 
 
 def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
-    """The tests to run: the quickest that execute the line, else those that execute anything of the file."""
+    """The tests to run: some that execute the line, else those that execute anything of the file."""
     for line in range(mutant.line, mutant.last_line + 1):
         if found := covered.tests(mutant.file, line, seconds):
             return found
@@ -102,13 +103,16 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--count", type=int, default=200, help="mutants of the sample")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--seconds", type=float, default=20.0, help="seconds of tests for one mutant")
-    p.add_argument("--only", default="*", metavar="PATTERN", help="files, relative to the project")
+    p.add_argument(
+        "--only", action="append", metavar="PATTERN", help="draw from these files, relative to the project, alone"
+    )
     p.add_argument("--retry", action="store_true", help="try those again that lived, in a fresh copy of the project")
     options = p.parse_args(arguments)
     copy, rows = covering.tree(options.cache), options.cache / ROWS
     found = read_rows(rows)
     covered = covering.read(options.cache)
-    sample = [m for m in everywhere(copy, options.seed)[: options.count] if fnmatch(m.file, options.only)]
+    drawn = (m for m in everywhere(copy, options.seed) if any(fnmatch(m.file, p) for p in options.only or ["*"]))
+    sample = list(islice(drawn, options.count))
     if options.retry:
         refresh(copy)
     for k, mutant in enumerate(sample, 1):

@@ -69,9 +69,9 @@ def _mutation(rows: Sequence[Row]) -> Iterable[str]:
     yield "## Mistakes planted in edgec\n"
     yield (
         "`python -m benchmarks.trust.covering` notes which tests execute which lines of `edgec/` and `rewrite_rules/`; "
-        "`python -m benchmarks.trust.mutation` then puts one small mistake at a time into a copy and runs the quickest "
-        "few of the tests that execute its line, at most four and for ten seconds, not the whole suite. So the share "
-        "is a lower bound.\n"
+        "`python -m benchmarks.trust.mutation` then puts one small mistake at a time into a copy and runs some of the "
+        "tests that execute its line, the narrowest of every test file, for some seconds, not the whole suite. So the "
+        "share is a lower bound.\n"
     )
     if not rows:
         yield "No mutant was tried.\n"
