@@ -10,6 +10,7 @@ after the time is over, are left out.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -40,6 +41,7 @@ class Recorder:
         self.target = target
         self.until = time.monotonic() + float(config.getoption("--record-seconds"))
         self.seconds: dict[str, float] = {}
+        self.begun = 0.0
         self.cut = False
         import coverage  # a package that only this recorder needs
 
@@ -56,11 +58,14 @@ class Recorder:
         self.coverage.switch_context(item.nodeid)
         return None
 
+    def pytest_runtest_logstart(self) -> None:
+        self.begun = _processor_seconds()
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not report.passed:
             self.seconds[report.nodeid] = float("inf")
-        else:
-            self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        elif report.when == "teardown" and report.nodeid not in self.seconds:
+            self.seconds[report.nodeid] = _processor_seconds() - self.begun
 
     def pytest_sessionfinish(self) -> None:
         self.coverage.stop()
@@ -87,3 +92,8 @@ class Recorder:
 
     def _passed(self, test: str) -> bool:
         return self.seconds.get(test, float("inf")) != float("inf")
+
+
+def _processor_seconds() -> float:
+    """Of this process and those that it waited for: other work on the machine does not count."""
+    return sum(os.times()[:4])
