@@ -4,9 +4,9 @@
     python -m benchmarks.trust.mutation [--count 200] [--seed 1] [--seconds 20] [--only PATTERN]... [--retry]
 
 Mutants are drawn from all of edgec/ and rewrite_rules/, or from the files that ``--only`` names. Each is put into the
-copy of the project that the first command made, and tests that execute its line are run, up to ``--seconds`` of them. What was found is a line of
-mutants.jsonl in the cache folder, and a run goes on after the last line. ``--retry`` tries those again that lived, or
-that no test executed, in a fresh copy: after tests were added.
+copy of the project that the first command made, and tests that execute its line are run, up to ``--seconds`` of them.
+What was found is a line of mutants.jsonl in the cache folder, and a run goes on after the last line. ``--retry`` tries
+those again that lived, or that no test executed, in a fresh copy: after tests were added.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from edgec.errors import UsageError
 ENDS = st.floats(-1000, 1000, width=32)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(ENDS, ENDS)
 def test_a_range_is_covered_to_half_a_step_and_zero_is_a_level(a: float, b: float) -> None:
     low, high = min(a, b, 0.0), max(a, b, 0.0)
@@ -123,14 +123,17 @@ def test_largest_contributors() -> None:
     assert largest(parts, 0.0, 1) == "b"
 
 
-@pytest.mark.parametrize("count", range(20))
-def test_the_most_that_hold(count: int) -> None:
-    for limit in range(count + 1):
-        assert most(count, lambda k: k <= limit) == limit
-        asked: list[int] = []
-        found = furthest(count, lambda k: asked.append(k) is None and k <= limit, 100)
-        assert found == limit and all(1 <= k <= count for k in asked)
-        assert furthest(count, lambda k: k <= limit, 1) in (0, count)
+@pytest.mark.parametrize(("count", "limit"), [(n, k) for n in range(20) for k in range(n + 1)])
+def test_the_most_that_hold(count: int, limit: int) -> None:
+    asked = []
+
+    def holds(k: int) -> bool:
+        asked.append(k)
+        return k <= limit
+
+    assert most(count, holds) == limit
+    assert furthest(count, holds, 100) == limit and all(1 <= k <= count for k in asked)
+    assert furthest(count, holds, 1) in (0, count)
 
 
 def test_schemes_by_their_text() -> None:

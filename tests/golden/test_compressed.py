@@ -1,6 +1,7 @@
 """What compression and pruning find in small networks: layers, their gain on devices, channels, costs and masks.
 
-``pytest tests/golden --update-golden`` writes the files of ``compressed``; look at the lines that changed before they are committed.
+``pytest tests/golden --update-golden`` writes the files of ``compressed``; look at those that changed before they
+are committed.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ NETWORKS: dict[str, Callable[[], Node]] = {f.__name__: f for f in (residual, per
 
 def network(name: str) -> Graph:
     y = NETWORKS[name]()
-    return Graph((placeholder("x", next(n.type for n in Graph((), (("y", y),)).nodes() if n.op == "input")),), (("y", y),))
+    return Graph(
+        (placeholder("x", next(n.type for n in Graph((), (("y", y),)).nodes() if n.op == "input")),), (("y", y),)
+    )
 
 
 def of_layer(layer: Layer) -> Iterator[str]:
@@ -130,8 +133,8 @@ def of_network(name: str) -> Iterator[str]:
         scheme = parsed(text, 4)
         for layer, plan in spread(found, scheme, 0.6).items():
             zeros = by_magnitude(layer, plan).matrix == 0
-            mask = zlib.crc32(np.packbits(zeros).tobytes())
-            yield f"  {text} {layer.node.op} {matrix(layer).shape} {taps(layer)} {plan.sparsity:.3f} {zeros.sum()} {mask:08x}"
+            mask = f"{zeros.sum()} {zlib.crc32(np.packbits(zeros).tobytes()):08x}"
+            yield f"  {text} {layer.node.op} {matrix(layer).shape} {taps(layer)} {plan.sparsity:.3f} {mask}"
     costs = {la: {at: (k + 1) * at**2 / (1.01 - at) for at in LEVELS} for k, la in enumerate(found)}
     for share in (0.3, 0.6, 0.9):
         plans = allotted(costs, parsed("vector=4", 4), share, found)

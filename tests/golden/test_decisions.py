@@ -1,9 +1,9 @@
 """What the planner and the scheduler decide for the graphs of the kernel tests, on devices of every family.
 
-A line of ``decisions/GROUP.txt`` has a graph, a device, the schedules of its kernels, the bytes of the arena, of weights
-and of scratch memory, and a checksum of the whole program as text. Results of kernels are right with most decisions;
-that a decision changed shows here alone. ``pytest tests/golden --update-golden`` writes the lines; look at those that
-changed before they are committed (``edgec.schedule.text.write_program`` prints all that the checksum covers).
+A line of ``decisions/GROUP.txt`` has a graph, a device, the schedules of its kernels, the bytes of the arena, of
+weights and of scratch memory, and a checksum of the whole program as text. Results of kernels are right with most
+decisions; that one changed shows here alone. ``pytest tests/golden --update-golden`` writes the lines; look at those
+that changed before they are committed (``edgec.schedule.text.write_program`` prints all that the checksum covers).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Where every rule applies: on instances of its own and on neighbors of these, and what it makes of them.
 
-A line of ``rules/FILE.txt`` has a rule, a digit for each graph (the number of rewrites that it proposes there, ``x`` where
-it fails because numpy cannot fold the graph either), a checksum of the rewrites and one of the costs of both sides. That a rule is right is proved elsewhere (`tests/rules`); a guard that
-refuses more or less than before shows here, wrong or not. ``pytest tests/golden --update-golden`` writes the lines.
+A line of ``rules/FILE.txt`` has a rule, a digit for each graph (the number of rewrites that it proposes there, ``x``
+where numpy cannot fold the graph), a checksum of the rewrites and one of the costs of both sides. That a rule is right
+is proved elsewhere (`tests/rules`); a guard that refuses more or less than before shows here, wrong or not.
+``pytest tests/golden --update-golden`` writes the lines; look at those that changed before they are committed.
 """
 
 from __future__ import annotations
