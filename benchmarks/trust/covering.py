@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import chain, zip_longest
@@ -105,12 +105,16 @@ class Covering:
     widths: dict[str, int] = field(default_factory=dict)
 
     def tests(self, file: str, line: int, most: float) -> list[str]:
-        """Tests that execute the line, up to ``most`` seconds together, quickest first; one at least, where one does.
+        """Tests that execute the line, as `some` chooses them."""
+        return self.some(self.lines.get(file, {}).get(line, []), most)
+
+    def some(self, tests: Iterable[str], most: float) -> list[str]:
+        """Of the tests those that take up to ``most`` seconds together, quickest first; one at least, where one is.
 
         Test files come in turns, each with its narrowest test first: tests of one file often look at the same thing.
         """
         by_file: dict[str, list[str]] = defaultdict(list)
-        for test in sorted(self.lines.get(file, {}).get(line, []), key=lambda t: (self.widths.get(t, 0), t)):
+        for test in sorted(tests, key=lambda t: (self.widths.get(t, 0), t)):
             by_file[test.partition("::")[0]].append(test)
         in_turn = sorted(by_file.values(), key=lambda tests: (self.seconds[tests[0]], tests[0]))
         chosen: list[str] = []

@@ -38,8 +38,6 @@ ROWS = "mutants.jsonl"
 KILLED, LIVED, UNREACHED = "killed", "lived", "unreached"
 #: Seconds of a run of tests beyond some times what they took before.
 LEAST, TIMES = 60.0, 6.0
-#: Tests of a line that only the import executes: the quickest of its file.
-OF_FILE = 12
 
 
 def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
@@ -49,7 +47,7 @@ def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: floa
             return found
     of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
     is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
-    return sorted(of_file, key=lambda t: (covered.seconds[t], t))[:OF_FILE] if is_module_level else []
+    return covered.some(of_file, seconds) if is_module_level else []
 
 
 def _lines_of_functions(path: Path) -> set[int]:
