@@ -1,4 +1,4 @@
-"""What compression and pruning find in small networks: layers, their gain on devices, channels, costs and masks.
+"""Findings of compression and pruning in small networks: layers, their gain on devices, channels, costs and masks.
 
 ``pytest tests/golden --update-golden`` writes the files of ``compressed``; look at those that changed before they
 are committed.

@@ -1,7 +1,7 @@
-"""What all stages decide for small networks built with options that change plans: precisions, memory, training.
+"""Decisions of all stages for small networks built with options that change plans: precisions, memory, training.
 
-A line of ``networks.txt`` has a network, its options, the schedules of its kernels (how often each), memory, and a
-checksum of the program as text. ``pytest tests/golden --update-golden`` writes the lines.
+A file of ``networks`` has a network, its options, the schedules of its kernels (how often each), memory, and a
+checksum of the program as text. ``pytest tests/golden --update-golden`` writes the files.
 """
 
 from __future__ import annotations

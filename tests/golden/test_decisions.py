@@ -1,4 +1,4 @@
-"""What the planner and the scheduler decide for the graphs of the kernel tests, on devices of every family.
+"""Decisions of the planner and the scheduler for the graphs of the kernel tests, on devices of every family.
 
 A line of ``decisions/GROUP.txt`` has a graph, a device, the schedules of its kernels, the bytes of the arena, of
 weights and of scratch memory, and a checksum of the whole program as text. Results of kernels are right with most

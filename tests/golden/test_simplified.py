@@ -1,4 +1,4 @@
-"""What all rules together make of instances of each, and the names that are given to the result.
+"""Results of all rules together on instances of each, and the names that are given to them.
 
 A line of ``simplified/FILE.txt`` has a rule, the rules that were applied, the names of what is left and a checksum of
 its operators. ``pytest tests/golden --update-golden`` writes the lines.

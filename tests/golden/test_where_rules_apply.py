@@ -1,4 +1,4 @@
-"""Where every rule applies: on instances of its own and on neighbors of these, and what it makes of them.
+"""Places where every rule applies, among instances of its own and neighbors of these, and what it makes of them.
 
 A line of ``rules/FILE.txt`` has a rule, a digit for each graph (the number of rewrites that it proposes there, ``x``
 where numpy cannot fold the graph), a checksum of the rewrites and one of the costs of both sides. That a rule is right

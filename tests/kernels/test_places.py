@@ -1,4 +1,4 @@
-"""Where things are: the halo around a value, buffers that share memory, taps that read padding, split loops."""
+"""Places of things: the halo around a value, buffers that share memory, taps that read padding, split loops."""
 
 from __future__ import annotations
 
