@@ -14,7 +14,7 @@ from benchmarks.trust.covering import Covering
 from benchmarks.trust.faults import KINDS, plan
 from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
-from benchmarks.trust.page import page
+from benchmarks.trust.page import kept, page
 from edgec.resources import data_folder
 
 TEXT = '''"""A docstring of 3 < 4."""
@@ -110,3 +110,10 @@ def test_the_page_counts_what_was_found() -> None:
     assert "Of 4 mutants, drawn from all, 2 are killed (50%), 1 live, and 1 are in lines" in text
     assert "| `edgec/ir` | 2 | 1 | 1 |" in text and "edgec/ir/a.py:2" in text
     assert "Of 3 rules 1 are proved for all values (1 by z3), and 2 are tested on instances, 1 of them on fewer" in text
+
+
+def test_a_section_without_rows_stays_as_it_was() -> None:
+    before = "# A\n\n## one\nold 1\n\n## two\nold 2\n"
+    after = "# B\n\n## one\nnew 1\n\n## two\nnew 2\n\n## three\nnew 3\n"
+    assert kept(after, before, []) == after
+    assert kept(after, before, ["two", "three"]) == after.replace("new 2", "old 2")
