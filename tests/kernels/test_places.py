@@ -114,14 +114,14 @@ def test_rows_of_attention_are_as_wide_as_warps() -> None:
 
 def test_a_slice_moves_before_a_reshape_that_keeps_it_apart() -> None:
     rule = next(r for r in rules_in(data_folder("rewrite_rules")) if r.name == "slice_before_movement")
-    for shape, other, starts, part in (
-        ((4, 1, 6), (4, 6), (1, 2), (2, 3)),
-        ((4, 6), (4, 1, 6), (1, 0, 2), (2, 1, 3)),
-        ((1, 6, 1), (6,), (2,), (3,)),
-        ((5,), (1, 5, 1), (0, 3, 0), (1, 2, 1)),
+    for shape, other, starts, steps, part in (
+        ((4, 1, 6), (4, 6), (1, 1), (1, 2), (2, 3)),
+        ((4, 6), (4, 1, 6), (1, 0, 0), (2, 1, 2), (2, 1, 3)),
+        ((1, 6, 1), (6,), (2,), (1,), (3,)),
+        ((5,), (1, 5, 1), (0, 3, 0), (1, 1, 1), (1, 2, 1)),
     ):
         moved = ops.node("reshape", operand("x", *shape), shape=other)
-        node = ops.node("slice", moved, starts=starts, steps=(1,) * len(other), shape=part)
+        node = ops.node("slice", moved, starts=starts, steps=steps, shape=part)
         (replacement,) = rule.propose(node, Instance(node))
         assert replacement.type == node.type
         _compare(rule, node, replacement, Random(0))
