@@ -1,12 +1,12 @@
 """Mutation testing: which small mistakes in the package do the tests find?
 
     python -m benchmarks.trust.covering
-    python -m benchmarks.trust.mutation [--count 200] [--seed 1] [--seconds 20] [--only PATTERN] [--retry]
+    python -m benchmarks.trust.mutation [--count 200] [--seed 1] [--seconds 20] [--only PATTERN]... [--retry]
 
-Mutants are drawn from all of edgec/ and rewrite_rules/. Each is put into the copy of the project that the first command
-made, and the quickest tests that execute its line are run, up to ``--seconds`` of them. What was found is a line of
-mutants.jsonl in the cache folder, and a run goes on after the last line. ``--retry`` tries those again that lived, or
-that no test executed, in a fresh copy: after tests were added.
+Mutants are drawn from all of edgec/ and rewrite_rules/, or from the files that ``--only`` names. Each is put into the
+copy of the project that the first command made, and tests that execute its line are run, up to ``--seconds`` of them.
+What was found is a line of mutants.jsonl in the cache folder, and a run goes on after the last line. ``--retry`` tries
+those again that lived, or that no test executed, in a fresh copy: after tests were added.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,18 +38,16 @@ ROWS = "mutants.jsonl"
 KILLED, LIVED, UNREACHED = "killed", "lived", "unreached"
 #: Seconds of a run of tests beyond some times what they took before.
 LEAST, TIMES = 60.0, 6.0
-#: Tests of a line that only the import executes: the quickest of its file.
-OF_FILE = 12
 
 
 def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
-    """The tests to run: the quickest that execute the line, else those that execute anything of the file."""
+    """The tests to run: some that execute the line, else those that execute anything of the file."""
     for line in range(mutant.line, mutant.last_line + 1):
         if found := covered.tests(mutant.file, line, seconds):
             return found
     of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
     is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
-    return sorted(of_file, key=lambda t: (covered.seconds[t], t))[:OF_FILE] if is_module_level else []
+    return covered.some(of_file, seconds) if is_module_level else []
 
 
 def _lines_of_functions(path: Path) -> set[int]:
@@ -102,13 +101,16 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--count", type=int, default=200, help="mutants of the sample")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--seconds", type=float, default=20.0, help="seconds of tests for one mutant")
-    p.add_argument("--only", default="*", metavar="PATTERN", help="files, relative to the project")
+    p.add_argument(
+        "--only", action="append", metavar="PATTERN", help="draw from these files, relative to the project, alone"
+    )
     p.add_argument("--retry", action="store_true", help="try those again that lived, in a fresh copy of the project")
     options = p.parse_args(arguments)
     copy, rows = covering.tree(options.cache), options.cache / ROWS
     found = read_rows(rows)
     covered = covering.read(options.cache)
-    sample = [m for m in everywhere(copy, options.seed)[: options.count] if fnmatch(m.file, options.only)]
+    drawn = (m for m in everywhere(copy, options.seed) if any(fnmatch(m.file, p) for p in options.only or ["*"]))
+    sample = list(islice(drawn, options.count))
     if options.retry:
         refresh(copy)
     for k, mutant in enumerate(sample, 1):

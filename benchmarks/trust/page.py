@@ -4,7 +4,8 @@
     python -m benchmarks.trust.covering && python -m benchmarks.trust.mutation --count 200
     python -m benchmarks.trust.page --write docs/results/trust.md
 
-Proofs are counted in benchmarks/rules/rules.json, which `benchmarks.rules.catalog` writes.
+Proofs are counted in benchmarks/rules/rules.json, which `benchmarks.rules.catalog` writes. Where there are no rows of a
+run, the page keeps what it says of it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from benchmarks.trust.planted import ROWS as PLANTED
 RULES = ROOT / "benchmarks" / "rules" / "rules.json"
 #: Folders whose mutants are counted together: the first two parts of a path.
 PARTS = 2
+FAULTS, MISTAKES = "Faults planted in built networks", "Mistakes planted in edgec"
 
 
 def page(planted: Mapping[str, Row], mutants: Sequence[Row], rules: Mapping[str, Any]) -> str:
@@ -38,11 +40,17 @@ def page(planted: Mapping[str, Row], mutants: Sequence[Row], rules: Mapping[str,
     return "\n".join([*parts, *_planted(planted), *_mutation(mutants), *_proofs(rules), *_elsewhere()])
 
 
+def kept(text: str, before: str, titles: Sequence[str]) -> str:
+    """The page with the sections of these titles as they were ``before``, where they were."""
+    old, new = ({part.partition("\n")[0]: part for part in t.split("\n## ")} for t in (before, text))
+    return "\n## ".join(old.get(title, part) if title in titles else part for title, part in new.items())
+
+
 def _planted(rows: Mapping[str, Row]) -> Iterable[str]:
     faults = [r for r in rows.values() if "kind" in r and r["verdict"] not in NO_FAULTS]
     as_they_are = [r for r in rows.values() if "kind" not in r]
     found = Counter(r["verdict"] for r in faults)
-    yield "## Faults planted in built networks\n"
+    yield f"## {FAULTS}\n"
     yield (
         "`python -m benchmarks.trust.planted` changes the C of a built network, its weights or its results, compiles "
         "it and asks `edgec check`. A fault counts if it shows on inputs that the check does not draw.\n"
@@ -66,12 +74,12 @@ def _planted(rows: Mapping[str, Row]) -> Iterable[str]:
 
 def _mutation(rows: Sequence[Row]) -> Iterable[str]:
     found = Counter(r["verdict"] for r in rows)
-    yield "## Mistakes planted in edgec\n"
+    yield f"## {MISTAKES}\n"
     yield (
         "`python -m benchmarks.trust.covering` notes which tests execute which lines of `edgec/` and `rewrite_rules/`; "
-        "`python -m benchmarks.trust.mutation` then puts one small mistake at a time into a copy and runs the quickest "
-        "few of the tests that execute its line, at most four and for ten seconds, not the whole suite. So the share "
-        "is a lower bound.\n"
+        "`python -m benchmarks.trust.mutation` then puts one small mistake at a time into a copy and runs some of the "
+        "tests that execute its line, the narrowest of every test file, for some seconds, not the whole suite. So the "
+        "share is a lower bound.\n"
     )
     if not rows:
         yield "No mutant was tried.\n"
@@ -118,8 +126,11 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--write", type=Path, metavar="PAGE", help="where the page goes; it is printed otherwise")
     options = p.parse_args(arguments)
     rules = json.loads(RULES.read_text(encoding="utf-8"))["rules"]
-    mutants = list(read_rows(options.cache / MUTANTS).values())
-    text = page(read_rows(options.cache / PLANTED), mutants, rules)
+    planted, mutants = (read_rows(options.cache / name) for name in (PLANTED, MUTANTS))
+    text = page(planted, list(mutants.values()), rules)
+    if options.write is not None and options.write.is_file():
+        missing = [title for title, rows in ((FAULTS, planted), (MISTAKES, mutants)) if not rows]
+        text = kept(text, options.write.read_text(encoding="utf-8"), missing)
     if options.write is None:
         print(text)
     else:

@@ -14,7 +14,7 @@ from benchmarks.trust.covering import Covering
 from benchmarks.trust.faults import KINDS, plan
 from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
-from benchmarks.trust.page import page
+from benchmarks.trust.page import kept, page
 from edgec.resources import data_folder
 
 TEXT = '''"""A docstring of 3 < 4."""
@@ -48,12 +48,21 @@ def test_a_mutant_leaves_no_trace(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == TEXT and path.stat().st_mtime_ns == times
 
 
-def test_quick_tests_of_the_line_are_run(tmp_path: Path) -> None:
+def test_tests_of_the_line_are_run(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(TEXT, encoding="utf-8")
     seconds = {"slow": 9.0, "quick": 0.5, "other": 0.1}
     covered = Covering(1, seconds, {"m.py": {4: ["slow", "quick"], 2: ["other"]}})
     by_line = {m.line: chosen(m, covered, tmp_path, 1.0) for m in mutants(tmp_path, "m.py")}
     assert by_line == {4: ["quick"], 6: []}
+
+
+def test_files_of_tests_come_in_turns_the_narrowest_first() -> None:
+    seconds = {"a::wide": 0.1, "a::narrow": 0.2, "b::only": 0.5, "c::long": 9.0}
+    widths = {"a::wide": 900, "a::narrow": 10, "b::only": 500, "c::long": 5}
+    covered = Covering(3, seconds, {"m.py": {4: list(seconds)}}, widths)
+    assert covered.tests("m.py", 4, 0.75) == ["a::narrow", "b::only"]
+    assert covered.tests("m.py", 4, 0.85) == ["a::wide", "a::narrow", "b::only"]
+    assert covered.tests("m.py", 4, 0.1) == ["a::narrow"]
 
 
 def test_the_sample_of_a_seed_is_always_the_same() -> None:
@@ -101,3 +110,10 @@ def test_the_page_counts_what_was_found() -> None:
     assert "Of 4 mutants, drawn from all, 2 are killed (50%), 1 live, and 1 are in lines" in text
     assert "| `edgec/ir` | 2 | 1 | 1 |" in text and "edgec/ir/a.py:2" in text
     assert "Of 3 rules 1 are proved for all values (1 by z3), and 2 are tested on instances, 1 of them on fewer" in text
+
+
+def test_a_section_without_rows_stays_as_it_was() -> None:
+    before = "# A\n\n## one\nold 1\n\n## two\nold 2\n"
+    after = "# B\n\n## one\nnew 1\n\n## two\nnew 2\n\n## three\nnew 3\n"
+    assert kept(after, before, []) == after
+    assert kept(after, before, ["two", "three"]) == after.replace("new 2", "old 2")

@@ -168,5 +168,6 @@ def _in_parts(kernel: Kernel, total: int) -> Kernel:
         return kernel
     operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
     size = changed.scratch_bytes
-    scratch = (Buffer(f"scratch_{kernel.writes.key}_{id(kernel):x}", "arena", "u8", size),) if size else ()
+    assert kernel.block is not None
+    scratch = (Buffer(f"scratch_{kernel.block.output.key}", "arena", "u8", size),) if size else ()
     return replace(kernel, schedule=changed, operands=(*scratch, *operands), scratch_bytes=size)
