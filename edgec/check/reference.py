@@ -71,6 +71,7 @@ class Reference:
         self.shapes = shapes or {}
         self.model = model
         self.threads = threads
+        self.labels = _labels(model.proto)
         levels = ort.GraphOptimizationLevel
         self._levels = [levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL]
         self.session = self._open()
@@ -128,7 +129,7 @@ class Reference:
                 results = self.session.run(names, self.feeds(inputs))
                 arrays: dict[str, np.ndarray] = {}
                 for name, value in zip(names, results):
-                    value = _rows(value)
+                    value = _numbers(_rows(value), self.labels)
                     parts = enumerate(value) if isinstance(value, list) else ()
                     arrays |= {numbered(name, k): np.asarray(part) for k, part in parts}
                     arrays |= {} if isinstance(value, list) or value is None else {name: np.asarray(value)}
@@ -146,6 +147,22 @@ def _rows(value: Any) -> Any:
     """Probabilities by class (one dictionary a row, of ZipMap) as an array [rows, classes]; anything else as it is."""
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
         return np.array([list(row.values()) for row in value], np.float32)
+    return value
+
+
+def _labels(proto: onnx.ModelProto) -> dict[bytes, int]:
+    """The numbers of the classes whose labels are strings; none where two classifiers number them differently."""
+    named = {
+        tuple(a.strings) for n in proto.graph.node for a in n.attribute if a.name == "classlabels_strings" and a.strings
+    }
+    return {label: k for k, label in enumerate(named.pop())} if len(named) == 1 else {}
+
+
+def _numbers(value: Any, labels: Mapping[bytes, int]) -> Any:
+    """Labels that are strings as the numbers of their classes, which a built network gives; anything else as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OUS" and labels:
+        found = [labels.get(str(label).encode(), -1) for label in value.reshape(-1)]
+        return np.array(found, np.int64).reshape(value.shape)
     return value
 
 
