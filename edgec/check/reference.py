@@ -40,7 +40,7 @@ def open_reference(
         return LitertReference(model, shapes, values)
     if isinstance(model, (GgufModel, HuggingModel)):
         raise Unavailable("no engine computes this model in full precision", hint="stages are compared with the import")
-    return Reference(in_floats(model), values, shapes=shapes)
+    return Reference(in_floats(model), values, shapes=shapes, rounds_operands=False)
 
 
 def runtime() -> Any:
@@ -55,7 +55,9 @@ def runtime() -> Any:
 class Reference:
     """A model in onnxruntime, on one thread unless told otherwise.
 
-    Some files that are not quite to the letter run only without optimizations: that is tried second.
+    Some files that are not quite to the letter run only without optimizations: that is tried second. By default, its
+    optimizer turns products by blocks of dequantized weights into operators that round the other factor to 8 bits;
+    without ``rounds_operands`` they compute in floats.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Reference:
         values: Mapping[str, Any] | None = None,
         threads: int = 1,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        rounds_operands: bool = True,
     ) -> None:
         ort = runtime()
         self.name = f"onnxruntime {ort.__version__}"
@@ -71,6 +74,7 @@ class Reference:
         self.shapes = shapes or {}
         self.model = model
         self.threads = threads
+        self.rounds_operands = rounds_operands
         self.labels = _labels(model.proto)
         levels = ort.GraphOptimizationLevel
         self._levels = [levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL]
@@ -88,6 +92,8 @@ class Reference:
             settings.intra_op_num_threads = self.threads
             settings.inter_op_num_threads = 1
             settings.log_severity_level = 4
+            if not self.rounds_operands:
+                settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
             try:
                 return ort.InferenceSession(_source(self.model), settings, providers=["CPUExecutionProvider"])
             except Exception as error:  # onnxruntime's own errors share no base class
