@@ -1,8 +1,9 @@
 """Operations that a kernel executes, counted from its loops, and those that its operators ask for one by one.
 
 An operation is a scalar function, at its price (`edgec.ir.functions`), a step of a reduction, or a load that data
-choose the place of. Casts, integers that only choose a place (whatever their width) and other loads are free. What does not depend on a loop counts as often as the
-template computes it: once before that loop, except inside a choice, of which nothing is computed earlier.
+choose the place of. Casts, integers that only choose a place (whatever their width) and other loads are free. What does
+not depend on a loop counts as often as the template computes it: once before that loop, except inside a choice, of
+which nothing is computed earlier.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """No kernel does more work than its operators do one by one: what a reduction gives is computed once, and kept.
 
 Reductions over any dimensions, with element-wise work on what was reduced after them, are compiled and held against
-the executor; the operations of their kernels are counted from the loops, as every build does, which warns; here a warning is an error.
+the executor; the operations of their kernels are counted from the loops, as every build does. A build warns of them;
+here a warning is an error.
 """
 
 from __future__ import annotations

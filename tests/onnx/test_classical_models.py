@@ -14,7 +14,6 @@ from compiled import Compiled, compile_graphs
 from onnx import TensorProto, helper
 
 from edgec.check.reference import Reference
-from edgec.errors import ModelError
 from edgec.frontend.onnx import import_model
 from edgec.frontend.onnx.model import read
 from edgec.ir import evaluate
