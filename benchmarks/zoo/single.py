@@ -11,6 +11,7 @@ import argparse
 import json
 import resource
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from edgec.check.compare import compare, compare_all, quantized_outputs, toleran
 from edgec.check.judge import in_both_precisions
 from edgec.check.litert import LitertReference
 from edgec.errors import EdgecError
+from edgec.execute.invariants import RepeatedWork
 from edgec.execute.samples import random_inputs
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import Graph
@@ -224,6 +226,7 @@ def main() -> None:
     p.add_argument("job", type=Path)
     p.add_argument("row", type=Path)
     options = p.parse_args()
+    warnings.simplefilter("error", RepeatedWork)
     job = json.loads(options.job.read_text(encoding="utf-8"))
     resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
     run(job, options.row)

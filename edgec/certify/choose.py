@@ -25,6 +25,21 @@ _GATHERS = frozenset({"gather", "gather_elements", "gather_nd"})
 _COMPARISONS = {"lt": False, "le": False, "gt": True, "ge": True}
 
 
+def is_known(n: Node, fixed: Collection[Node]) -> bool:
+    """Is a value of constants alone that of numpy in the last bit, however a compiler puts the C together?
+
+    Movements, casts and products are, and sums of numbers that are no products: a sum after a product may be rounded
+    once with it. So weights that a file keeps as integers are known.
+    """
+    if n.op == "iota":
+        return True
+    if not all(a in fixed for a in n.args):
+        return False
+    if n.op in ("add", "sub"):
+        return all(a.is_const or (a.op == "cast" and a.args[0].is_const) for a in n.args)
+    return n.op in MOVEMENTS or n.op in ("cast", "mul")
+
+
 def rule(n: Node, varies: Collection[Node], fixed: Mapping[Node, Array], settles: bool, is_whole: bool) -> Rule | None:
     """The rule of a node, of whose operands those in ``varies`` are not known; None where there is none.
 

@@ -40,7 +40,7 @@ def open_reference(
         return LitertReference(model, shapes, values)
     if isinstance(model, (GgufModel, HuggingModel)):
         raise Unavailable("no engine computes this model in full precision", hint="stages are compared with the import")
-    return Reference(in_floats(model), values, shapes=shapes)
+    return Reference(in_floats(model), values, shapes=shapes, rounds_operands=False)
 
 
 def runtime() -> Any:
@@ -55,7 +55,9 @@ def runtime() -> Any:
 class Reference:
     """A model in onnxruntime, on one thread unless told otherwise.
 
-    Some files that are not quite to the letter run only without optimizations: that is tried second.
+    Some files that are not quite to the letter run only without optimizations: that is tried second. By default, its
+    optimizer turns products by blocks of dequantized weights into operators that round the other factor to 8 bits;
+    without ``rounds_operands`` they compute in floats.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Reference:
         values: Mapping[str, Any] | None = None,
         threads: int = 1,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        rounds_operands: bool = True,
     ) -> None:
         ort = runtime()
         self.name = f"onnxruntime {ort.__version__}"
@@ -71,6 +74,8 @@ class Reference:
         self.shapes = shapes or {}
         self.model = model
         self.threads = threads
+        self.rounds_operands = rounds_operands
+        self.labels = _labels(model.proto)
         levels = ort.GraphOptimizationLevel
         self._levels = [levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL]
         self.session = self._open()
@@ -87,6 +92,8 @@ class Reference:
             settings.intra_op_num_threads = self.threads
             settings.inter_op_num_threads = 1
             settings.log_severity_level = 4
+            if not self.rounds_operands:
+                settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
             try:
                 return ort.InferenceSession(_source(self.model), settings, providers=["CPUExecutionProvider"])
             except Exception as error:  # onnxruntime's own errors share no base class
@@ -128,7 +135,7 @@ class Reference:
                 results = self.session.run(names, self.feeds(inputs))
                 arrays: dict[str, np.ndarray] = {}
                 for name, value in zip(names, results):
-                    value = _rows(value)
+                    value = _numbers(_rows(value), self.labels)
                     parts = enumerate(value) if isinstance(value, list) else ()
                     arrays |= {numbered(name, k): np.asarray(part) for k, part in parts}
                     arrays |= {} if isinstance(value, list) or value is None else {name: np.asarray(value)}
@@ -146,6 +153,22 @@ def _rows(value: Any) -> Any:
     """Probabilities by class (one dictionary a row, of ZipMap) as an array [rows, classes]; anything else as it is."""
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
         return np.array([list(row.values()) for row in value], np.float32)
+    return value
+
+
+def _labels(proto: onnx.ModelProto) -> dict[bytes, int]:
+    """The numbers of the classes whose labels are strings; none where two classifiers number them differently."""
+    named = {
+        tuple(a.strings) for n in proto.graph.node for a in n.attribute if a.name == "classlabels_strings" and a.strings
+    }
+    return {label: k for k, label in enumerate(named.pop())} if len(named) == 1 else {}
+
+
+def _numbers(value: Any, labels: Mapping[bytes, int]) -> Any:
+    """Labels that are strings as the numbers of their classes, which a built network gives; anything else as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OUS" and labels:
+        found = [labels.get(str(label).encode(), -1) for label in value.reshape(-1)]
+        return np.array(found, np.int64).reshape(value.shape)
     return value
 
 

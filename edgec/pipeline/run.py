@@ -20,7 +20,7 @@ from edgec.compress import Compressed
 from edgec.emit.project import Project
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.execute.executor import Executor, executor, run_graph, run_plan, run_program
-from edgec.execute.invariants import verify_plan, verify_program
+from edgec.execute.invariants import verify_plan, verify_program, warn_of_repeats
 from edgec.fuse import Plan
 from edgec.fuse.assignment import Assignment
 from edgec.fuse.stripes import Stripes
@@ -216,6 +216,8 @@ def run(
         with limits.stage(stage.name, context.options.limits):
             value = stage.run(value, context)
         stage.verify(value)
+        if stage.name == "schedule":
+            warn_of_repeats(value)
         steps.append(Step(stage, value, time.perf_counter() - begun))
         graph = value if stage.name == "import" else graph
         if save is not None:

@@ -1,8 +1,9 @@
 """Operations that a kernel executes, counted from its loops, and those that its operators ask for one by one.
 
 An operation is a scalar function, at its price (`edgec.ir.functions`), a step of a reduction, or a load that data
-choose the place of. Casts, positions and other loads are free. What does not depend on a loop counts as often as the
-template computes it: once before that loop, except inside a choice, of which nothing is computed earlier.
+choose the place of. Casts, integers that only choose a place (whatever their width) and other loads are free. What does
+not depend on a loop counts as often as the template computes it: once before that loop, except inside a choice, of
+which nothing is computed earlier.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class _Counter:
         self.scopes: list[_Scope] = []
         self.guards: tuple[tuple[Expr, bool], ...] = ()
         self.share = 1.0  # of all iterations, those in which the guards hold
+        self.is_place = False  # inside the index of a load
         variables, times = frozenset[Expr](), 1.0
         for level in nest.levels:
             variables, times = variables | {*level.loops}, times * level.times
@@ -67,9 +69,11 @@ class _Counter:
             self._choice(e, home)
             self.total += home.times if X.loads(e.args[0]) else 0.0
         else:
+            outside, self.is_place = self.is_place, self.is_place or e.op == "load"
             for a in e.args:
                 self.value(a)
-            self.total += home.times * _price(e)
+            self.is_place = outside
+            self.total += 0 if outside and e.op != "load" and e.dtype in ("i32", "i64") else home.times * _price(e)
         home.known.add(e)
 
     def _home(self, e: Expr) -> _Scope:

@@ -13,8 +13,9 @@ from chance import RANDOM
 from compiled import Compiled, compile_graphs
 from onnx import TensorProto, helper
 
-from edgec.errors import ModelError
+from edgec.check.reference import Reference
 from edgec.frontend.onnx import import_model
+from edgec.frontend.onnx.model import read
 from edgec.ir import evaluate
 from edgec.rewrite import simplify
 
@@ -177,11 +178,27 @@ def test_compiled(tmp_path: Path) -> None:
         assert_agree(run(given), wanted(made, given))
 
 
-def test_labels_that_are_strings_are_refused() -> None:
-    x = some(2, 3)
-    attributes = {"coefficients": floats(6), "intercepts": floats(2), "classlabels_strings": ["a", "b"]}
-    with pytest.raises(ModelError, match="labels that are strings are not supported"):
-        import_model(model("LinearClassifier", [x], 2, attributes))
+@pytest.mark.parametrize("operator", ["LinearClassifier", "TreeEnsembleClassifier"])
+def test_labels_that_are_strings_are_numbers(operator: str) -> None:
+    """Their order is that of the attribute, also beside the reference, whose labels are strings."""
+    x, labels = some(9, 3), ["night", "day", "dusk"]
+    attributes: dict[str, Any] = {"coefficients": floats(9), "intercepts": floats(3)}
+    if operator == "TreeEnsembleClassifier":
+        attributes = {
+            "nodes_treeids": [0] * 5, "nodes_nodeids": [0, 1, 2, 3, 4], "nodes_featureids": [0, 1, 0, 0, 0],
+            "nodes_modes": ["BRANCH_LEQ", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF"], "nodes_values": [0.2, 0.0, 0, 0, 0],
+            "nodes_truenodeids": [1, 3, 0, 0, 0], "nodes_falsenodeids": [2, 4, 0, 0, 0], "class_treeids": [0] * 3,
+            "class_nodeids": [2, 3, 4], "class_ids": [0, 1, 2], "class_weights": [1.0, 2.0, 3.0],
+        }  # fmt: skip
+    made = model(operator, [x], 2, {**attributes, "classlabels_strings": labels})
+    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y0", TensorProto.STRING, None))
+    with pytest.warns(UserWarning, match="from 0 on, those of 'night', 'day'"):
+        graph = import_model(made)
+    got, given = evaluate.run(graph, {"x0": x})["y0"], Reference(read(made)).run({"x0": x})["y0"]
+    assert len(set(got.tolist())) > 1
+    np.testing.assert_array_equal(got, given)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    assert [labels[k] for k in got] == session.run(["y0"], {"x0": x})[0].tolist()
 
 
 def test_probabilities_stay_an_array() -> None:

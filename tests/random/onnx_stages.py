@@ -19,7 +19,7 @@ from edgec import pipeline
 from edgec.compress import Compressed
 from edgec.errors import EdgecError, Undecided
 from edgec.execute.executor import run_graph, run_plan, run_program
-from edgec.execute.invariants import verify_plan, verify_program
+from edgec.execute.invariants import verify_plan, verify_program, warn_of_repeats
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.ir.verify import verify
@@ -121,6 +121,7 @@ def stages(sample: Sample) -> Iterator[tuple[str, Callable[[Arrays], Arrays]]]:
     yield "fuse", lambda inputs: run_plan(plan, inputs)
     program = pipeline.schedule(plan, context)
     verify_program(program)
+    warn_of_repeats(program)
     yield "schedule", lambda inputs: run_program(program, inputs)
 
 

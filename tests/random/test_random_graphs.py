@@ -27,7 +27,7 @@ from small_graphs import doubled
 from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.execute.executor import run_plan, run_program
-from edgec.execute.invariants import verify_plan, verify_program
+from edgec.execute.invariants import verify_plan, verify_program, warn_of_repeats
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
@@ -141,6 +141,7 @@ def test_scheduled(device: str) -> None:
     def run(graph: Graph, inputs: Arrays) -> Arrays:
         program = schedule(plan(graph), load_device(device), ScheduleOptions(2))
         verify_program(program)
+        warn_of_repeats(program)
         return run_program(program, inputs)
 
     check(one_by_one(run))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 import onnx
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from edgec.errors import ModelError
 from edgec.frontend.onnx.model import Model, domain_name, element_type, opset_versions
@@ -35,6 +35,8 @@ def check_declared(model: Model, outputs: Mapping[str, Item]) -> None:
     for declared in model.proto.graph.output:
         value, kind = outputs[declared.name], declared.type.WhichOneof("value")
         if isinstance(value, Value) and kind == "tensor_type" and declared.type.tensor_type.elem_type:
+            if declared.type.tensor_type.elem_type == TensorProto.STRING and value.dtype == "i64":
+                continue  # a label, of which the import has told that it is a number
             wanted = element_type(declared.type.tensor_type.elem_type)
             if wanted != value.dtype:
                 raise ModelError(

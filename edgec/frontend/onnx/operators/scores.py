@@ -9,6 +9,7 @@ import numpy as np
 from edgec.frontend.onnx.call import Call
 from edgec.frontend.onnx.operators.activation import softmax_of
 from edgec.frontend.values import Value, concat, constant, emit, numbers, select
+from edgec.text import listed
 
 
 def transformed(name: str, y: Value) -> Value:
@@ -45,9 +46,11 @@ def _probit(y: Value) -> Value:
 
 
 def labels_of(call: Call) -> np.ndarray:
-    """The classes' numbers; strings are refused."""
-    if call.attribute("classlabels_strings"):
-        raise call.error("labels that are strings are not supported", "train with the classes' numbers")
+    """The classes' numbers; where their labels are strings, the places of these, and a warning that says so."""
+    names = call.attribute("classlabels_strings")
+    if names:
+        call.warn(f"labels are numbers, not strings: from 0 on, those of {listed(map(str, names))}")
+        return np.arange(len(names))
     for name in ("classlabels_int64s", "classlabels_ints"):
         if call.attribute(name):
             return np.asarray(call.attribute(name), np.int64)
