@@ -23,7 +23,7 @@ from edgec.schedule.contract.winograd import Winograd, cycles_of, outputs_for, w
 from edgec.schedule.flat import Flat, Weights
 
 #: Predicted cycles of a tile over those of the cheapest one, from which on it is left out.
-HOPELESS = 3.0
+HOPELESS = 2.0
 #: Tasks that are left to be shared out.
 TASKS = 16
 #: Rounds of a loop that compilers are asked to unroll, at most.
@@ -90,10 +90,10 @@ def _tiled(c: Contract, device: Device) -> Iterator[Candidate]:
 
 
 def _chunks(c: Contract) -> list[str]:
-    """Row tiles of a task: the usual ones, a quarter and four times as many, and all."""
+    """Row tiles of a task: the usual ones, a quarter, and four times as many."""
     tiles, around = upper(c.tiles), prod(map(most, c.outer)) * upper(c.panels)
     least = min(TASKS, -(-tiles // c.tile_chunk) * around)
-    others = dict.fromkeys((max(1, c.tile_chunk // 4), min(tiles, c.tile_chunk * 4), tiles))
+    others = dict.fromkeys((max(1, c.tile_chunk // 4), min(tiles, c.tile_chunk * 4)))
     return ["", *(f"chunk{n}" for n in others if n != c.tile_chunk and -(-tiles // n) * around >= least)]
 
 

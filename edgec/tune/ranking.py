@@ -20,7 +20,7 @@ from edgec.tune.features import NAMES, Features
 #: Times that a regression needs, and trees.
 FEW, MANY = 12, 60
 #: Turns in which the factors of products and the trees are fitted to what the others leave.
-TURNS = 3
+TURNS = 2
 #: Weight of the ridge's penalty, for each time.
 PENALTY = 0.03
 #: What a time may differ by from the others of its product, as a logarithm: more is taken as so much.
@@ -73,29 +73,35 @@ def fitted(samples: Sequence[Sample], trees: bool = True, seed: int = 0) -> Rank
     order = {name: k for k, name in enumerate(dict.fromkeys(s.product for s in samples))}
     groups = np.array([order[s.product] for s in samples])
     target = np.clip(_centered(target, groups), -CLIP, CLIP)
-    if trees and len(samples) >= MANY and (kind := _trees()) is not None:
-        return Ranking("trees", _grown(kind, rows, target, groups, seed))
+    if trees and len(samples) >= MANY and (tools := _trees()) is not None:
+        return Ranking("trees", _grown(tools, rows, target, groups, seed))
     return Ranking("ridge", Ridge.fitted(rows, target, groups))
 
 
 def _trees() -> Any:
-    """The class of scikit-learn's trees; None where it is not installed."""
+    """The class of scikit-learn's trees, and what limits their threads; None where it is not installed."""
     try:
         from sklearn.ensemble import HistGradientBoostingRegressor
+        from threadpoolctl import threadpool_limits
     except ImportError:
         return None
-    return HistGradientBoostingRegressor
+    return HistGradientBoostingRegressor, threadpool_limits
 
 
-def _grown(kind: Any, rows: np.ndarray, target: np.ndarray, groups: np.ndarray, seed: int) -> Model:
-    """Trees for what the products' own factors leave; the factors again for what the trees leave."""
+def _grown(tools: Any, rows: np.ndarray, target: np.ndarray, groups: np.ndarray, seed: int) -> Model:
+    """Trees for what the products' own factors leave; the factors again for what the trees leave.
+
+    On one thread: so few rows are not worth more, and kernels are timed beside it.
+    """
+    kind, limits = tools
     offsets = np.zeros(groups.max() + 1)
-    for _ in range(TURNS):
-        model: Model = kind(
-            learning_rate=0.1, max_iter=100, max_leaf_nodes=15, min_samples_leaf=5, l2_regularization=1.0,
-            early_stopping=False, random_state=seed,
-        ).fit(rows, target - offsets[groups])  # fmt: skip
-        offsets = _means(target - model.predict(rows), groups)
+    with limits(1):
+        for _ in range(TURNS):
+            model: Model = kind(
+                learning_rate=0.15, max_iter=60, max_leaf_nodes=15, min_samples_leaf=5, l2_regularization=1.0,
+                early_stopping=False, random_state=seed,
+            ).fit(rows, target - offsets[groups])  # fmt: skip
+            offsets = _means(target - model.predict(rows), groups)
     return model
 
 
