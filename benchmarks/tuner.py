@@ -4,11 +4,11 @@
     python -m benchmarks.tuner networks --networks FILE [--folder DIR] [--only PATTERN] [--tune 60]
     python -m benchmarks.tuner page --times FILE --networks FILE --write docs/results/tuner.md
 
-`times` measures every variant (or ``--most``) of 30 products and convolutions that are left out, and a sample of those of 24 others,
-each twice in turns; what is in FILE already is not measured again, so that a run can be divided. `networks` times
-networks with the variants of the model and with those that were found in so many seconds. `page` fits the ranking to
-the others, and from the stored times alone tells what it makes of those left out, so it gives the same for the same
-files.
+`times` measures every variant (or ``--most``) of 30 products and convolutions that are left out, and a sample of those
+of 24 others, each twice in turns; what is in FILE already is not measured again, so that a run can be divided.
+`networks` times networks with the variants of the model and with those that were found in so many seconds. `page` fits
+the ranking to the others, and from the stored times alone tells what it makes of those left out, so it gives the same
+for the same files.
 """
 
 from __future__ import annotations

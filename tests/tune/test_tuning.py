@@ -101,9 +101,7 @@ def test_the_lock_keeps_the_choice(
     assert dict(again.stages["emit"].files) == dict(tuned.stages["emit"].files)
 
 
-def test_times_are_kept_with_what_rankings_learn_from(
-    tmp_path: Path, database: Profiles, stopwatch: Stopwatch
-) -> None:
+def test_times_are_kept_with_what_rankings_learn_from(tmp_path: Path, database: Profiles, stopwatch: Stopwatch) -> None:
     edgec.tune(NETWORK, 1e6, trials=4)
     on = target(resolve({}))
     learned = history_of(database, on)
