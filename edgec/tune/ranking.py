@@ -3,12 +3,13 @@
 A model learns the logarithm of measured over predicted seconds from the features of variants. A product has a factor of
 its own (the formulas leave out what all of its variants share), so times are compared within a product: its factor is
 fitted beside the model. Gradient-boosted trees where scikit-learn is installed (the extra ``tune``), else a ridge
-regression; with few times, none: then the order is that of the formulas.
+regression; with few times, none: then the order is that of the formulas. What a model says counts as far as it held for
+times that were kept from it: where it did not hold at all, the order is that of the formulas too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any, Protocol
@@ -21,6 +22,8 @@ from edgec.tune.features import NAMES, Features
 FEW, MANY = 12, 60
 #: Turns in which the factors of products and the trees are fitted to what the others leave.
 TURNS = 2
+#: Parts of the times, of which each is kept from a model that is fitted to the others.
+FOLDS = 3
 #: Weight of the ridge's penalty, for each time.
 PENALTY = 0.03
 #: What a time may differ by from the others of its product, as a logarithm: more is taken as so much.
@@ -44,16 +47,17 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Ranking:
-    """The model, and its name: trees, ridge or formula (no model)."""
+    """The model, its name (trees, ridge or formula: no model), and the share of it that counts, from 0 to 1."""
 
     name: str
     model: Model | None = None
+    share: float = 1.0
 
     def scores(self, features: Sequence[Features]) -> np.ndarray:
         """[variants] logarithms of predicted times, up to a constant of their product: the least is the best."""
         found = np.array([f["cycles"] for f in features]) * log(2)
         if self.model is not None and features:
-            found = found + self.model.predict(_rows(features))
+            found = found + self.share * self.model.predict(_rows(features))
         return found
 
 
@@ -73,9 +77,32 @@ def fitted(samples: Sequence[Sample], trees: bool = True, seed: int = 0) -> Rank
     order = {name: k for k, name in enumerate(dict.fromkeys(s.product for s in samples))}
     groups = np.array([order[s.product] for s in samples])
     target = np.clip(_centered(target, groups), -CLIP, CLIP)
-    if trees and len(samples) >= MANY and (tools := _trees()) is not None:
-        return Ranking("trees", _grown(tools, rows, target, groups, seed))
-    return Ranking("ridge", Ridge.fitted(rows, target, groups))
+    tools = _trees() if trees and len(samples) >= MANY else None
+
+    def model(chosen: np.ndarray) -> Model:
+        _, own = np.unique(groups[chosen], return_inverse=True)
+        if tools is not None:
+            return _grown(tools, rows[chosen], target[chosen], own, seed)
+        return Ridge.fitted(rows[chosen], target[chosen], own)
+
+    share = _share(model, rows, target, groups)
+    return Ranking("ridge" if tools is None else "trees", model(np.arange(len(rows))), share)
+
+
+def _share(model: Callable[[np.ndarray], Model], rows: np.ndarray, target: np.ndarray, groups: np.ndarray) -> float:
+    """The factor of a model, from 0 to 1, that comes nearest to times that it was not fitted to.
+
+    Those are of products of their own where there are several, else every third time.
+    """
+    parts = groups % FOLDS if groups.max() + 1 >= FOLDS else np.arange(len(rows)) % FOLDS
+    said, true = list[np.ndarray](), list[np.ndarray]()
+    for part in range(FOLDS):
+        apart = parts == part
+        _, own = np.unique(groups[apart], return_inverse=True)
+        said.append(_centered(model(np.flatnonzero(~apart)).predict(rows[apart]), own))
+        true.append(_centered(target[apart], own))
+    x, y = np.concatenate(said), np.concatenate(true)
+    return float(np.clip(x @ y / max(x @ x, 1e-12), 0, 1))
 
 
 def _trees() -> Any:
