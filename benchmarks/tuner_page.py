@@ -97,8 +97,9 @@ def _of_products(times: Mapping[str, Any]) -> str:
     complete = sum(len(e["variants"]) == e["space"] for e in left_out.values())
     partly = "" if complete == len(left_out) else (
         f"**A reduced run**: all variants were measured of {complete} of the {len(left_out)} products, of the others a "
-        "random part (variants of the table). Gaps are to the quickest of those measured, so they say little where "
-        "trials are nearly as many.\n\n"
+        "random part (column variants), on two cores that other work kept busy. Gaps are to the quickest of those "
+        "measured: they tell little where trials are nearly as many. Networks were not measured unless a table "
+        "follows.\n\n"
     )  # fmt: skip
     mean = {k: float(np.mean(v)) for k, v in taus.items()}
     best = max(mean["trees"], mean["ridge"])
@@ -107,7 +108,7 @@ def _of_products(times: Mapping[str, Any]) -> str:
     counts = ", ".join(f"{within[n]} after {n} ({formula[n]} in the order of the formulas)" for n in TRIALS)
     return (
         f"## {len(left_out)} products that are left out\n\n{partly}"
-        f"{len(learned)} times of {len(others)} other products teach the ranking; those left out have no time in it.\n\n"
+        f"{len(learned)} times of {len(others)} other products teach the ranking, none of those left out.\n\n"
         f"* Kendall's tau with measured times, mean: formulas {mean['formula']:.2f}, ridge {mean['ridge']:.2f}, trees "
         f"{mean['trees']:.2f}; of a second measurement with the first {mean['repeated']:.2f}, which bounds what any "
         f"ranking can reach. The bar of {TAU} is {'reached' if best >= TAU else 'missed'}.\n"

@@ -10,7 +10,6 @@ import pytest
 from synthetic import SHAPES, convolutions, products
 
 import edgec
-from edgec.api import resolve
 from edgec.execute.samples import random_inputs
 from edgec.schedule.contract.decisions import read
 from edgec.schedule.flat import Weights, flatten
