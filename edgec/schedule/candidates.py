@@ -70,7 +70,7 @@ def candidates(flat: Flat, device: Device, numeric: Numeric) -> list[Candidate]:
 
 
 def _lies(c: Contract) -> tuple[object, ...]:
-    """What tells the forms of a product apart: the factor that gives the lanes, and how it is had."""
+    """The facts that tell the forms of a product apart: the factor that gives the lanes, and how it is had."""
     return c.l, c.l_mode
 
 

@@ -40,7 +40,7 @@ class Sample:
 
 
 class Model(Protocol):
-    """What gives the logarithm of a factor for each row [variants, features]."""
+    """A model of the logarithm of a factor, for each row [variants, features]."""
 
     def predict(self, rows: np.ndarray) -> np.ndarray: ...
 

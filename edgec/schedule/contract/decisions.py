@@ -16,7 +16,7 @@ _WORD = re.compile(r"(chunk|unroll)([1-9][0-9]{0,8})|panels|rows|swapped|gathere
 
 @dataclass(frozen=True)
 class Decisions:
-    """What somebody decided; None where the model of the device decides."""
+    """The decisions that somebody took; None where the model of the device decides."""
 
     chunk: int | None = None
     panel_first: bool | None = None
