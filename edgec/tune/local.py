@@ -160,7 +160,7 @@ def trials_of(key: str, product: Product, options: Options) -> list[Trial]:
 
 
 def history_of(database: Profiles, on: Target) -> list[Sample]:
-    """What was measured on a target before, as far as its features are those of today."""
+    """Times of a target from before, as far as its features are those of today."""
     known, of = database.known(on), database.features(on)
     return [Sample(n.partition("/")[0], of[n], s) for n, s in known.items() if n in of and of[n].keys() >= {*NAMES}]
 
