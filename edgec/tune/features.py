@@ -1,4 +1,4 @@
-"""Features that a ranking of variants learns from: numbers of a candidate's record, and the terms of its predicted cycles."""
+"""Features that a ranking of variants learns from: numbers of a record, and the terms of its predicted cycles."""
 
 from __future__ import annotations
 
