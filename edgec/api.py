@@ -53,6 +53,7 @@ from edgec.reuse import remembered, reopened
 from edgec.tune import local
 from edgec.tune.local import Tuned
 from edgec.tune.on_device import tune_on_device
+from edgec.tune.search import TRIALS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -196,16 +197,25 @@ def tune(
     seconds: float = 60.0,
     *,
     start: str = "import",
+    seed: int = 0,
+    trials: int = TRIALS,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Tuned:
-    """Measure what planning a model (on a GPU: scheduling it) has choices about, for about ``seconds``."""
+    """Measure what planning a model (on a GPU: scheduling it) has choices about, for at most ``seconds``.
+
+    On a CPU, a matmul has at most so many ``trials``, some of them drawn by ``seed``. Raises UsageError for a GPU with
+    either, where all variants are tried.
+    """
     options = resolve(settings)
     if options.device.is_gpu and runs_here(options.device, options.compiler):
+        if (seed, trials) != (0, TRIALS):
+            hint = "leave out seed and trials"
+            raise UsageError("variants on a GPU are all tried, none is drawn", hint=hint)
         return tune_on_device(model, seconds, link="local", start=start, progress=progress, **settings)
     source = read(model) if start == "import" else model
     graph = pipeline.run(source, Context(options, progress), start, until="compress").result.graph
-    return local.tune(graph, options, seconds, progress)
+    return local.tune(graph, options, seconds, progress, seed, trials)
 
 
 tune_model = tune

@@ -45,6 +45,7 @@ class Flat:
     address: Expr
     tile: tuple[int, int] | None = None  # rows and vectors of a product, where somebody decided them
     micro_kernels: tuple[str, ...] = ()  # of a user's own, that a product may take
+    decided: tuple[str, ...] = ()  # further decisions about a product, as words (`contract.decisions`)
 
     @property
     def addresses(self) -> list[Expr]:

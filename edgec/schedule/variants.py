@@ -1,6 +1,7 @@
 """Variants of a scheduled matmul: the shape of its register tile, and Winograd's method or the plain sum.
 
-A variant is called "12x2" (rows x vectors of a tile), "sparse 12x2" (the same without the zeros of the weights) or
+A variant is called "12x2" (rows x vectors of a tile), "12x2 chunk8 panels" (with decisions beyond the tile:
+`contract.decisions`), "sparse 12x2" (the same without the zeros of the weights) or
 "winograd 4x4" (outputs of a tile); GPUs have names of their own (`gpu.variants`). The default is the choice of the cost
 model; where `edgec tune` has measured several, the fastest is taken. The key of a measurement is the block with its
 layouts and, where many weights are zero, their positions.
@@ -8,6 +9,7 @@ layouts and, where many weights are zero, their positions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -19,6 +21,7 @@ from edgec.fuse.block import Block
 from edgec.fuse.choice import fingerprint
 from edgec.ir.graph import Node
 from edgec.rewrite.rule import Numeric
+from edgec.schedule.candidates import Candidate, candidates
 from edgec.schedule.contract.contract import Contract, contract, tile_cycles, tiles_for
 from edgec.schedule.contract.sparse import Form, form_of, has_zeros, is_sparse
 from edgec.schedule.contract.winograd import Winograd, outputs_for, winograd
@@ -35,6 +38,14 @@ SPARSE = 4
 LARGEST = 16
 #: Another variant must be faster by this fraction, as it was measured alone and on one thread.
 MARGIN = 0.05
+#: Words of variants that add up in another order.
+REASSOCIATES = {"winograd", "swapped", "gathered", "scattered"}
+#: Names of variants of a product on a CPU.
+_NAME = re.compile(
+    r"winograd (?P<outputs>[1-9][0-9]?(x[1-9][0-9]?)?)"
+    r"|(?P<sparse>sparse )?(?P<rows>[1-9][0-9]{0,3})x(?P<vectors>[1-9][0-9]{0,3})(?P<words>( [a-z]+[0-9]*)*)",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,11 @@ class Product:
         else:
             others = proposed(flat, device, numeric)
         return list(dict.fromkeys([self.usual, *others]))
+
+    def candidates(self, numeric: Numeric) -> list[Candidate]:
+        """Every variant on a CPU, the cheapest by the model first; the usual one is among them if it has a record."""
+        flat = replace(flatten(self.block, self.views, Weights()), micro_kernels=self.micro_kernels)
+        return candidates(flat, self.device, numeric)
 
     def tiles(self) -> Callable[[Device], Mapping[str, float]]:
         """A function that gives predicted cycles of all tiles by their names, for a device with the same facts.
@@ -90,7 +106,8 @@ class Variants:
         if key in self.frozen:
             self.chosen[key] = self.frozen[key]
             return self.frozen[key]
-        times = {w: s for w, s in self.measured.get(key, {}).items() if numeric != "exact" or "winograd" not in w}
+        known = self.measured.get(key, {}).items()
+        times = {w: s for w, s in known if numeric != "exact" or not {*w.split()} & REASSOCIATES}
         if usual not in times:
             return usual
         best = min(times, key=lambda w: (times[w], w))
@@ -133,14 +150,16 @@ def key_of(block: Block, views: Mapping[Node, View], device: Device, micro_kerne
 
 def named(flat: Flat, device: Device, weights: Weights, variant: str) -> Contract | Winograd | None:
     """The record of a product in this variant; None where it has no such variant."""
-    if variant.startswith("winograd "):
-        outputs = tuple(map(int, variant.removeprefix("winograd ").split("x")))
-        return winograd(flat, device, weights, outputs)
-    rows, _, vectors = variant.removeprefix("sparse ").partition("x")
-    if variant.startswith("sparse "):
-        form = _form(flat, device)
-        return form.packed(int(rows), int(vectors), weights, device) if form is not None else None
-    return contract(replace(flat, tile=(int(rows), int(vectors))), device, weights)
+    name = _NAME.fullmatch(variant)
+    if name is None:
+        return None
+    if name["outputs"]:
+        return winograd(flat, device, weights, tuple(map(int, name["outputs"].split("x"))))
+    rows, vectors, words = int(name["rows"]), int(name["vectors"]), tuple(name["words"].split())
+    if name["sparse"]:
+        form = _form(flat, device) if not words else None
+        return form.packed(rows, vectors, weights, device) if form is not None else None
+    return contract(replace(flat, tile=(rows, vectors), decided=words), device, weights)
 
 
 def _form(flat: Flat, device: Device) -> Form | None:

@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS targets (target TEXT PRIMARY KEY, device TEXT NOT NUL
 CREATE TABLE IF NOT EXISTS times (
   block TEXT NOT NULL, target TEXT NOT NULL REFERENCES targets, seconds REAL NOT NULL, what TEXT NOT NULL,
   PRIMARY KEY (block, target)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS features (
+  block TEXT NOT NULL, target TEXT NOT NULL, features TEXT NOT NULL, PRIMARY KEY (block, target)) WITHOUT ROWID;
 """
 
 
@@ -58,12 +60,16 @@ def target_of(device: Device, compiler: str, folders: Sequence[Path] = ()) -> Ta
 
 @dataclass(frozen=True)
 class Measured:
-    """One entry: seconds of a block on a target, and in words what the block is."""
+    """One entry: seconds of a block on a target, and in words what the block is.
+
+    A variant of a product has the ``features`` that rankings learn from (`edgec.tune.features`).
+    """
 
     block: str
     target: Target
     seconds: float
     what: str
+    features: Mapping[str, float] | None = None
 
 
 def default_path() -> Path:
@@ -84,6 +90,12 @@ class Profiles:
         rows = self._rows("SELECT block, seconds FROM times WHERE target = ?", target.fingerprint)
         return {block: seconds for block, seconds in rows if _is_time(seconds)}
 
+    def features(self, target: Target) -> dict[str, dict[str, float]]:
+        """Features of the variants that were measured on a target, where they are known."""
+        rows = self._rows("SELECT block, features FROM features WHERE target = ?", target.fingerprint)
+        read = {block: _features(text) for block, text in rows}
+        return {block: found for block, found in read.items() if found is not None}
+
     def put(self, entries: Iterable[Measured]) -> None:
         """Keep times; what was known of the same blocks on the same targets is replaced."""
         found = list(entries)
@@ -95,6 +107,8 @@ class Profiles:
             )
             rows = [(m.block, m.target.fingerprint, m.seconds, m.what) for m in found]
             database.executemany("INSERT OR REPLACE INTO times VALUES (?, ?, ?, ?)", rows)
+            learned = [(m.block, m.target.fingerprint, json.dumps(m.features)) for m in found if m.features is not None]
+            database.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", learned)
 
     def forget(self, blocks: Iterable[str], target: Target) -> None:
         """Take out times of a target."""
@@ -105,10 +119,15 @@ class Profiles:
     def entries(self) -> list[Measured]:
         """Everything there is, in a fixed order."""
         rows = self._rows(
-            "SELECT block, times.target, device, compiler, seconds, what FROM times JOIN targets USING (target) "
-            "ORDER BY device, compiler, what, block"
+            "SELECT times.block, times.target, device, compiler, seconds, what, features FROM times "
+            "JOIN targets ON targets.target = times.target "
+            "LEFT JOIN features ON features.block = times.block AND features.target = times.target "
+            "ORDER BY device, compiler, what, times.block"
         )
-        return [Measured(block, Target(t, device, compiler), s, what) for block, t, device, compiler, s, what in rows]
+        return [
+            Measured(block, Target(t, device, compiler), s, what, _features(found))
+            for block, t, device, compiler, s, what, found in rows
+        ]
 
     def clear(self) -> int:
         """Forget everything; tells how many times that were."""
@@ -116,6 +135,7 @@ class Profiles:
         if self.path.is_file():
             with self._open() as database:
                 database.execute("DELETE FROM times")
+                database.execute("DELETE FROM features")
                 database.execute("DELETE FROM targets")
         return count
 
@@ -160,9 +180,29 @@ def _is_time(seconds: object) -> bool:
     return isinstance(seconds, float) and 0 < seconds < 1e6
 
 
+def _features(text: object) -> dict[str, float] | None:
+    """Features as they are kept; None where there are none, or anything else is in their place."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else text
+        return _checked(found) if found is not None else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _checked(found: Any) -> dict[str, float]:
+    """Names with finite numbers. Raises ValueError for anything else."""
+    if not isinstance(found, dict):
+        raise ValueError
+    for name, value in found.items():
+        if not isinstance(name, str) or type(value) not in (int, float) or not abs(value) < 1e9:
+            raise ValueError
+    return {name: float(value) for name, value in found.items()}
+
+
 def _entry(m: Mapping[str, Any]) -> Measured:
     target = Target(**{key: str(m["target"][key]) for key in ("fingerprint", "device", "compiler")})
     seconds = float(m["seconds"])
     if not _is_time(seconds):
         raise ValueError
-    return Measured(str(m["block"]), target, seconds, str(m["what"]))
+    features = m.get("features")
+    return Measured(str(m["block"]), target, seconds, str(m["what"]), None if features is None else _checked(features))

@@ -6,7 +6,6 @@ nothing is unknown or the time is up. Blocks that are equal are measured once, w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -29,8 +28,12 @@ from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 from edgec.schedule.variants import Product, Variants, entry
 from edgec.text import counted
-from edgec.tune.database import Measured, Profiles
+from edgec.tune.budget import Budget
+from edgec.tune.database import Measured, Profiles, Target
+from edgec.tune.features import NAMES, Features, features
 from edgec.tune.known import target
+from edgec.tune.ranking import Sample
+from edgec.tune.search import TRIALS, Search, Trial
 from edgec.tune.single_kernel import measured, program_of, single_kernel_program
 
 #: Blocks that are compiled together.
@@ -53,9 +56,12 @@ class Tuned:
     untuned_ms: float | None = None
 
 
-def tune(graph: Graph, options: Options, limit_s: float, progress: Progress = silent) -> Tuned:
-    """Measure what planning ``graph`` asks for, then variants of its products, for about ``limit_s`` seconds.
+def tune(
+    graph: Graph, options: Options, limit_s: float, progress: Progress = silent, seed: int = 0, trials: int = TRIALS
+) -> Tuned:
+    """Measure what planning ``graph`` asks for, then variants of its products, for at most ``limit_s`` seconds.
 
+    ``trials`` is the most variants of a product; ``seed`` is that of the random ones among them.
     Raises UsageError for a device that is not this machine, ToolchainError without a compiler.
     """
     require_one(options.levels, "kernels are timed")
@@ -66,31 +72,30 @@ def tune(graph: Graph, options: Options, limit_s: float, progress: Progress = si
     assert isinstance(compiler, Compiler)
     bench = Bench(options, compiler, limit_s, progress)
     fusing = _tune_plan(graph, bench)
-    products = _tune_products(graph, bench)
+    products = _tune_products(graph, bench, seed, trials)
     known, skipped = fusing.known + products.known, fusing.skipped + products.skipped
-    return Tuned(fusing.measured + products.measured, known, skipped, time.monotonic() - bench.begun)
+    return Tuned(fusing.measured + products.measured, known, skipped, bench.budget.spent)
 
 
 class Bench:
     """Common state of measurements: the database with its times for this target, and the remaining time."""
 
     def __init__(self, options: Options, compiler: Compiler, limit_s: float, progress: Progress) -> None:
-        self.options, self.compiler, self.limit_s, self.progress = options, compiler, limit_s, progress
+        self.budget = Budget(limit_s)
+        self.options, self.compiler, self.progress = options, compiler, progress
         self.database, self.target = Profiles(), target(options)
-        self.begun = time.monotonic()
         self.known = self.database.known(self.target)
 
-    @property
-    def is_late(self) -> bool:
-        return time.monotonic() - self.begun > self.limit_s
-
-    def measure(self, programs: Mapping[str, Program | None], what: Mapping[str, str]) -> set[str]:
-        """Time kernels and keep the times under their names; gives the names of those that cannot be had."""
+    def measure(
+        self, programs: Mapping[str, Program | None], what: Mapping[str, str], of: Mapping[str, Features | None]
+    ) -> dict[str, float | None]:
+        """Time kernels and keep the times under their names; None for those that cannot be had."""
         times = measured(list(programs.values()), self.options.device, self.compiler, self.options.templates)
-        found = {name: s for name, s in zip(programs, times) if s is not None}
-        self.database.put([Measured(name, self.target, s, what[name]) for name, s in found.items()])
-        self.known.update(found)
-        return set(programs) - set(found)
+        found = dict(zip(programs, times))
+        new = {name: s for name, s in found.items() if s is not None}
+        self.database.put([Measured(name, self.target, s, what[name], of.get(name)) for name, s in new.items()])
+        self.known.update(new)
+        return found
 
 
 def _tune_plan(graph: Graph, bench: Bench) -> Tuned:
@@ -108,39 +113,58 @@ def _tune_plan(graph: Graph, bench: Bench) -> Tuned:
         plan_graph(graph, options.fuse, prices)
         before = max(before, len(asked & set(bench.known)) - new)
         unknown = [(f, b) for f, b in prices.unknown.items() if f not in refused]
-        if not unknown or bench.is_late:
+        batch = dict(unknown[: bench.budget.fitting(BATCH)])
+        if not batch:
             return Tuned(new, before, len(unknown), 0.0)
         bench.progress("tune", f"{new} measured, {len(unknown)} to go")
-        batch = dict(unknown[:BATCH])
+        begun = bench.budget.spent
         programs = {f: single_kernel_program(block, options.device) for f, block in batch.items()}
-        failed = bench.measure(programs, {f: describe(block) for f, block in batch.items()})
-        refused |= failed
-        new += len(batch) - len(failed)
+        times = bench.measure(programs, {f: describe(block) for f, block in batch.items()}, {})
+        refused |= {f for f, s in times.items() if s is None}
+        new += sum(s is not None for s in times.values())
+        bench.budget.took(len(batch), bench.budget.spent - begun)
 
 
-def _tune_products(graph: Graph, bench: Bench) -> Tuned:
+def _tune_products(graph: Graph, bench: Bench, seed: int, trials: int) -> Tuned:
     """Measure variants of every product in its layout in the network, those with the most arithmetic first."""
-    options = bench.options
+    options, budget = bench.options, bench.budget
     variants = Variants()
     plan = plan_graph(graph, options.fuse, BlockCosts(CostModel(options.device), bench.known.get))
     own = load_micro_kernels(options.micro_kernels)
     wanted = ScheduleOptions(options.threads, options.numeric, variants=variants, micro_kernels=own)
     schedule_plan(plan, options.device, wanted)
-    asked: dict[str, tuple[Product, str]] = {}
-    for key, product in sorted(variants.seen.items(), key=lambda item: -work(item[1].block)):
-        asked |= {entry(key, variant): (product, variant) for variant in product.variants(options.numeric)}
-    unknown = [name for name in asked if name not in bench.known]
-    known, new, done = len(asked) - len(unknown), 0, 0
-    while done < len(unknown) and not bench.is_late:
-        bench.progress(
-            "tune", f"{counted(new, 'variant')} of matmuls measured, {len(unknown) - done} to go", done / len(unknown)
-        )
-        batch = unknown[done : done + BATCH]
-        done += len(batch)
-        programs = {name: _single_variant(*asked[name], options) for name in batch}
-        failed = bench.measure(programs, {n: f"{asked[n][1]}: {describe(asked[n][0].block)}" for n in batch})
-        new += len(batch) - len(failed)
-    return Tuned(new, known, len(unknown) - done, 0.0)
+    products = dict(sorted(variants.seen.items(), key=lambda item: -work(item[1].block)))
+    spaces = {key: trials_of(key, product, options) for key, product in products.items()}
+    known = sum(t.name in bench.known for space in spaces.values() for t in space)
+    search = Search(spaces, bench.known, history_of(bench.database, bench.target), seed, trials)
+    new, wanted_trials = 0, max(1, search.left)
+    while True:
+        begun = budget.spent
+        batch = search.next(budget.fitting(BATCH))
+        if not batch:
+            return Tuned(new, known, search.left, 0.0)
+        to_go = f"{counted(new, 'variant')} of matmuls measured, {search.left} to go ({search.ranking.name})"
+        bench.progress("tune", to_go, new / wanted_trials)
+        split = {t.name: (products[key], variant) for t in batch for key, _, variant in [t.name.partition("/")]}
+        programs = {name: single_variant(product, variant, options) for name, (product, variant) in split.items()}
+        what = {name: f"{variant}: {describe(product.block)}" for name, (product, variant) in split.items()}
+        times = bench.measure(programs, what, {t.name: t.features for t in batch})
+        search.tell(times)
+        new += sum(s is not None for s in times.values())
+        budget.took(len(batch), budget.spent - begun)
+
+
+def trials_of(key: str, product: Product, options: Options) -> list[Trial]:
+    """Every variant of a product as a trial: the usual one first, then by the formulas."""
+    found = {c.variant: features(c, product.device) for c in product.candidates(options.numeric)}
+    order = dict.fromkeys([product.usual, *found])
+    return [Trial(entry(key, variant), found.get(variant)) for variant in order]
+
+
+def history_of(database: Profiles, on: Target) -> list[Sample]:
+    """Times of a target from before, as far as its features are those of today."""
+    known, of = database.known(on), database.features(on)
+    return [Sample(n.partition("/")[0], of[n], s) for n, s in known.items() if n in of and of[n].keys() >= {*NAMES}]
 
 
 def describe(block: Block) -> str:
@@ -149,7 +173,7 @@ def describe(block: Block) -> str:
     return f"{block.kind}: {operators} -> {block.output.type}"
 
 
-def _single_variant(product: Product, variant: str, options: Options) -> Program | None:
+def single_variant(product: Product, variant: str, options: Options) -> Program | None:
     """A program of one product in a variant, its operands as in their network, but none over another."""
     views = {n: replace(v, buffer=replace(v.buffer, space="arena")) for n, v in product.views.items()}
     try:

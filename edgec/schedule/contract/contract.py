@@ -25,6 +25,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import least, upper
 from edgec.ir.nest import coefficient, extent, most
 from edgec.ir.types import DTYPES
+from edgec.schedule.contract import decisions
 from edgec.schedule.contract.bf16_dot import packed_pairs
 from edgec.schedule.contract.epilogue import scaled
 from edgec.schedule.contract.fp16_epilogue import fp16_epilogue
@@ -79,6 +80,7 @@ class Contract(BlockSchedule):
     panel_dtype: str = "f32"  # of a packed L
     bias: Expr | None = None  # of int8: the constant initial values of accumulators
     long: Parts | None = None  # a long sum in fp32 is added up in parts
+    decided: tuple[str, ...] = ()  # decisions beyond the tile, as words of the variant
 
     @property
     def micro(self) -> MicroKernel:
@@ -95,7 +97,7 @@ class Contract(BlockSchedule):
 
     @property
     def variant(self) -> str | None:
-        return f"{self.rows}x{self.vectors}"
+        return " ".join([f"{self.rows}x{self.vectors}", *self.decided])
 
     @property
     def describe(self) -> str:
@@ -212,6 +214,28 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     Where panels would be packed at run time, and are too large for that or cost more, lanes run along a factor that is
     constant or contiguous, and results are stored lane by lane.
     """
+    taken = decisions.read(flat.decided)
+    if taken is None:
+        return None
+    if taken.gathered is None and not taken.swapped:
+        found = _cheaper(flat, device, weights)
+    else:
+        o = operands(flat, taken.gathered is not False, taken.swapped)
+        is_it = o is not None and taken.gathered in (None, o.mode == "gathered")
+        found = _contract(o, device, weights) if o is not None and is_it else None
+    if found is None or not flat.decided:
+        return found
+    return replace(
+        found,
+        tile_chunk=min(taken.chunk or found.tile_chunk, upper(found.tiles)),
+        panel_first=found.panel_first if taken.panel_first is None else taken.panel_first,
+        unrolled=taken.unroll or found.unrolled,
+        decided=flat.decided,
+    )
+
+
+def _cheaper(flat: Flat, device: Device, weights: Weights) -> Contract | None:
+    """The contraction with the less predicted time: gathered, or with its results stored lane by lane."""
     o = operands(flat)
     found = _contract(o, device, weights) if o is not None else None
     if o is None or o.mode != "gathered":
@@ -224,9 +248,14 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
 
 
 def _cycles(c: Contract, device: Device) -> float:
-    """Predicted cycles of a contraction, with panels that are packed at run time, or results stored lane by lane."""
-    around, (least, *_) = prod(map(most, c.outer)), _tile_costs(c, device)
-    found = around * least[0]
+    """Predicted cycles of a contraction in its cheapest tile, with what is around its tiles."""
+    (least, *_) = _tile_costs(c, device)
+    return prod(map(most, c.outer)) * least[0] + cycles_beside(c)
+
+
+def cycles_beside(c: Contract) -> float:
+    """Predicted cycles to pack panels at run time, and to store results lane by lane."""
+    around, found = prod(map(most, c.outer)), 0.0
     if c.l_mode == "gathered":
         panels = prod(map(most, c.panel_outer)) * ceil(most(c.n) / c.width)
         elements = upper(c.k_extent) * c.width * (1 if c.dots is None else c.micro.size)
@@ -262,12 +291,11 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
     if o.mode == "packed":
         is_plain = dots is None and fp16 is None and micro.order is None and least(extent(o.m)) <= FEW_ROWS
         panel_dtype = micro.panel or narrow_dtype(device) or (exact_dtype(o.l) if is_plain else "f32")
-    chunk, panel_first = _sweep(o, rows, vectors, steps, DTYPES[panel_dtype].itemsize, device)
-    return Contract(
+    return swept(Contract(
         o.outer, o.panel_outer, o.m, o.n, k, s, o.l, o.mode, None, epilogue, o.accumulator, store, address, rows,
-        vectors, device.vector_lanes, chunk, panel_first, micro.name, dots, o.window, device.unroll, fp16, panel_dtype,
+        vectors, device.vector_lanes, 1, False, micro.name, dots, o.window, device.unroll, fp16, panel_dtype,
         bias, parts_of_long([*map(most, k)]) if micro.rounds_sums and micro.order is None else None,
-    )  # fmt: skip
+    ), device)  # fmt: skip
 
 
 def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) -> tuple[int, int]:
@@ -277,20 +305,25 @@ def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) 
         decided = (o.flat.tile[0], ceil(o.flat.tile[1] / micro.columns))
         rows, vectors = decided_tile(decided, m, columns, device, sums)
     else:
-        row_step = max((_bytes_along(e, o.m) for e in X.loads(s)), default=0)
+        row_step = max((bytes_along(e, o.m) for e in X.loads(s)), default=0)
         rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro)
     return rows, vectors * micro.columns
 
 
-def _sweep(o: Operands, rows: int, vectors: int, steps: int, step_bytes: int, device: Device) -> tuple[int, bool]:
-    """(row tiles of a task, ``panel_first``): the operand that is swept repeatedly should stay in cache."""
-    width = vectors * device.vector_lanes
-    tiles, panels = ceil(most(o.m) / rows), ceil(most(o.n) / width)
-    chunk = chunk_of(tiles, rows * prod(map(most, o.window)), steps, panels, prod(map(most, o.outer)))
-    panel_bytes, weight_bytes = width * steps * step_bytes, most(o.n) * steps * step_bytes
-    fits = weight_bytes * prod(map(most, o.panel_outer)) <= device.l2_bytes // 4
-    is_long = panel_bytes > device.l2_bytes // 2 or (most(o.m) * steps * 4 <= weight_bytes and not fits)
-    return chunk, o.mode == "gathered" or is_long
+def swept(c: Contract, device: Device) -> Contract:
+    """The contraction with row tiles of a task, and their loop, by its tile: what is swept again stays in cache."""
+    steps, step_bytes = _steps(c), DTYPES[c.panel_dtype].itemsize
+    tiles, panels = ceil(most(c.m) / c.rows), ceil(most(c.n) / c.width)
+    chunk = chunk_of(tiles, c.rows * c.sums, steps, panels, prod(map(most, c.outer)))
+    panel_bytes, weight_bytes = c.width * steps * step_bytes, most(c.n) * steps * step_bytes
+    fits = weight_bytes * prod(map(most, c.panel_outer)) <= device.l2_bytes // 4
+    is_long = panel_bytes > device.l2_bytes // 2 or (most(c.m) * steps * 4 <= weight_bytes and not fits)
+    return replace(c, tile_chunk=chunk, panel_first=c.l_mode == "gathered" or is_long)
+
+
+def _steps(c: Contract) -> int:
+    """Steps of a sum."""
+    return prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
 
 
 def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
@@ -302,7 +335,7 @@ def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
     return padded.reshape(around, steps, panels, width).transpose(0, 2, 1, 3)
 
 
-def _bytes_along(load: Expr, loop: Expr) -> int:
+def bytes_along(load: Expr, loop: Expr) -> int:
     """Bytes between the elements of a load in consecutive steps of ``loop``."""
     step = coefficient(load.args[0], loop) if loop.op == "var" and load.args else 0
     return abs(step or 0) * DTYPES[memory_type(load)].itemsize
@@ -310,10 +343,9 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
 
 def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int, int]]:
     """The costs that `tile_costs` gives for a contraction, the least first."""
-    steps = prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
-    row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
+    row_step = max((bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     columns = ceil(most(c.n) / c.micro.columns)
-    return sorted(tile_costs(most(c.m), columns, steps, device, row_step, prod(map(most, c.window)), c.micro))
+    return sorted(tile_costs(most(c.m), columns, _steps(c), device, row_step, prod(map(most, c.window)), c.micro))
 
 
 def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:

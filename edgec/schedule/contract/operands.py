@@ -32,16 +32,17 @@ class Operands:
     mode: str
 
 
-def operands(flat: Flat, can_gather: bool = True) -> Operands | None:
+def operands(flat: Flat, can_gather: bool = True, swapped: bool = False) -> Operands | None:
     """The operands of ``flat``; None when it is no sum of products that lanes can share.
 
-    Unless it ``can_gather``, lanes run along a factor that is constant, or contiguous in memory.
+    Unless it ``can_gather``, lanes run along a factor that is constant, or contiguous in memory; where they are
+    ``swapped``, along the factor that is not the usual one.
     """
     taken = around_sum(flat.body)
     if taken is None or taken.sum.dtype not in ("f32", "i32"):
         return None
     k, product = X.opened(taken.sum)
-    chosen = _choose_lanes(flat, product.args[0], product.args[1], taken.window, can_gather)
+    chosen = _choose_lanes(flat, product.args[0], product.args[1], taken.window, can_gather, swapped)
     if chosen is None:
         return None
     l, s, n = chosen
@@ -73,15 +74,20 @@ def is_repeated(flat: Flat, mine: frozenset[Expr]) -> bool:
 
 
 def _choose_lanes(
-    flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...], can_gather: bool
+    flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...], can_gather: bool, swapped: bool
 ) -> tuple[Expr, Expr, Expr] | None:
     """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible.
 
     Lanes are a fixed number of elements apart in the result. What a ``window`` is taken of has no lanes: its sums are
     rows of a tile.
     """
+    if swapped:
+        usual = _choose_lanes(flat, left, right, window, True, False)
+        pairs = ((left, right), (right, left)) if usual is None else ((usual[1], usual[0]),)
+    else:
+        pairs = ((left, right), (right, left))
     best: tuple[tuple[int, int, int, int], tuple[Expr, Expr, Expr]] | None = None
-    for lane, scalar in ((left, right), (right, left)):
+    for lane, scalar in pairs:
         mine, other = X.free_variables(lane), X.free_variables(scalar)
         for v in () if mine & {*window} else flat.loops:
             if v in mine and v not in other:
