@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,12 +15,13 @@ from edgec.artifact.origin import write_origin
 from edgec.artifact.publish import hidden, put, turn
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
-from edgec.distribute.choose import Choice, Wanted, choose, hub_of, in_flight, priced
+from edgec.distribute.choose import Choice, Wanted, choose, in_flight, priced
+from edgec.distribute.links import Handled, Links, links_of
 from edgec.distribute.manifest import Manifest, PartEntry, Tensor, WorkerEntry, read_manifest
 from edgec.distribute.parts import Division, Part
 from edgec.distribute.places import Place, Speed, places_of, speed_of
 from edgec.distribute.prices import Prices, own
-from edgec.distribute.probe import probe_place
+from edgec.distribute.probe import loopback, probe_place
 from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
@@ -79,7 +81,8 @@ def build_over(
     given = cast(dict[str, object], settings)
     options = tuple(_resolved(given, p.device) for p in places)
     parsed = read(model)
-    speeds = _speeds(places, link_speed, options, progress)
+    speeds, here = _speeds(places, link_speed, options, progress)
+    links = links_of(places, speeds, here, _cores() / options[0].threads)
     graph: Graph = pipeline.run(parsed, Context(options[0], progress), until="compress").result.graph
     prices = Prices(options, (1.0,) * len(places))
     plan = prices.planned(graph, 0)
@@ -90,7 +93,7 @@ def build_over(
             scale = _measured_scale(graph, plan, prices, Path(work) / "whole", given)
             prices = replace(prices, scales=(scale,) * len(places))
     progress("divide")
-    choice = choose(graph, plan, prices, places, speeds, wanted)
+    choice = choose(graph, plan, prices, links, wanted)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with files.writing(folder), hidden(folder.absolute().parent) as fresh:
         fresh.chmod(0o777 & ~files.umask())
@@ -99,7 +102,7 @@ def build_over(
             for k, part in enumerate(choice.division.parts)
         ]
         seconds = [time_built(b) for b in built] if all(runs) else None
-        manifest = _manifest(options[0].name, choice, wanted, places, speeds, built, seconds)
+        manifest = _manifest(options[0].name, choice, wanted, places, speeds, links, built, seconds)
         (fresh / MANIFEST).write_text(manifest.written(), encoding="utf-8")
         with turn(folder):
             _refuse_foreign(folder)
@@ -124,18 +127,26 @@ def _is_compiled(options: Options) -> bool:
     return runs_here(options.device, str(compiler) if compiler else None)
 
 
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _speeds(
     places: Sequence[Place], given: str | None, options: Sequence[Options], progress: Progress
-) -> tuple[Speed, ...]:
-    """The speed of every link: as it was given, or measured once for each."""
+) -> tuple[tuple[Speed, ...], Handled | None]:
+    """The speed of every link, as it was given, or measured once for each; and messages here, where they were."""
     if given is not None:
-        return (speed_of(given),) * len(places)
+        return (speed_of(given),) * len(places), None
     found: dict[str, Speed] = {}
+    here: Handled | None = None
     for place, o in zip(places, options):
         if place.link not in found:
             progress("divide", f"measuring {place.link}")
-            found[place.link] = probe_place(o.device, place.link)
-    return tuple(found[p.link] for p in places)
+            if place.is_here:
+                here = loopback()
+            found[place.link] = here.whole if here is not None and place.is_here else probe_place(o.device, place.link)
+    return tuple(found[p.link] for p in places), here
 
 
 def _measured_scale(graph: Graph, plan: Plan, prices: Prices, folder: Path, given: dict[str, object]) -> float:
@@ -179,11 +190,12 @@ def _manifest(
     wanted: Wanted,
     places: Sequence[Place],
     speeds: Sequence[Speed],
+    links: Links,
     built: Sequence[Built],
     seconds: Sequence[float] | None,
 ) -> Manifest:
     division: Division = choice.division
-    predicted = priced(division, speeds, hub_of(places, speeds), seconds).predicted
+    predicted = priced(division, links, seconds).predicted
     used = max(p.worker for p in division.parts) + 1
     parts = [
         PartEntry(
@@ -197,7 +209,10 @@ def _manifest(
          "period_s": t.predicted.period_s}
         for t in choice.others
     ]  # fmt: skip
-    tensors = {n: Tensor(n, t.dtype, tuple(int(d) for d in t.shape)) for n, t in division.tensors.items()}
+    tensors = {
+        n: Tensor(n, t.dtype, tuple(int(d) for d in t.shape), division.sums.get(n, ()))
+        for n, t in division.tensors.items()
+    }
     workers = [WorkerEntry(p.device, p.link, **asdict(s)) for p, s in zip(places[:used], speeds)]
     return Manifest(
         name, division.split, wanted.goal, choice.verdict, tuple(workers), tensors, tuple(division.inputs),

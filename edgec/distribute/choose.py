@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.cuts import annotations_of
+from edgec.distribute.links import Links
 from edgec.distribute.memory import Memory
 from edgec.distribute.parts import Division, whole
-from edgec.distribute.places import Place, Speed
 from edgec.distribute.prices import Prices, speeds_beside
 from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
 from edgec.distribute.shards import work
@@ -78,14 +78,19 @@ class Choice:
 
 def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[Job]:
     """The parts of a division as its timeline needs them; ``seconds`` replace the predicted ones."""
-    maker = {name: k for k, part in enumerate(division.parts) for name, _ in part.graph.outputs}
+    makers = {name: [k] for k, part in enumerate(division.parts) for name, _ in part.graph.outputs}
+    added = {name for terms in division.sums.values() for name in terms[1:]}
+    for name, terms in division.sums.items():
+        makers[name] = [k for term in terms for k in makers[term]]
     types = division.tensors
     found = []
     for k, part in enumerate(division.parts):
         bytes_in = sum(r.bytes(types[r.tensor].dtype, types[r.tensor].shape) for r in part.reads)
         bytes_out = sum(n.type.bytes for _, n in part.graph.outputs)
-        after = tuple(sorted({maker[r.tensor] for r in part.reads if r.tensor in maker}))
-        found.append(Job(part.worker, part.seconds if seconds is None else seconds[k], bytes_in, bytes_out, after))
+        bytes_added = sum(n.type.bytes for name, n in part.graph.outputs if name in added)
+        after = tuple(sorted({m for r in part.reads for m in makers.get(r.tensor, ())}))
+        own = part.seconds if seconds is None else seconds[k]
+        found.append(Job(part.worker, own, bytes_in, bytes_out, after, bytes_added))
     return found
 
 
@@ -94,39 +99,31 @@ def in_flight(division: Division) -> int:
     return min(len(division.parts), 2 * division.workers - 1) + 1
 
 
-def priced(division: Division, speeds: Sequence[Speed], hub: Speed | None, seconds: Sequence[float] | None) -> Tried:
+def priced(division: Division, links: Links, seconds: Sequence[float] | None) -> Tried:
     """A division with its predicted times."""
-    return Tried(division, predict(jobs_of(division, seconds), speeds, in_flight(division), hub))
+    return Tried(division, predict(jobs_of(division, seconds), links, in_flight(division)))
 
 
-def hub_of(places: Sequence[Place], speeds: Sequence[Speed]) -> Speed | None:
-    """The coordinator's own link, which workers elsewhere share; None where all are processes of this machine."""
-    far = [s for p, s in zip(places, speeds) if not p.is_here]
-    return max(far, key=lambda s: s.bytes_per_s) if far else None
-
-
-def choose(
-    graph: Graph, plan: Plan, prices: Prices, places: Sequence[Place], speeds: Sequence[Speed], wanted: Wanted
-) -> Choice:
+def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wanted) -> Choice:
     """The division that is predicted to serve the goal best. Without ``force`` it is one device where none pays."""
     blocks = prices.of_blocks(plan)
     alone = [sum(p.values()) for p in blocks]
     fastest = min(range(len(alone)), key=alone.__getitem__)
-    hub = hub_of(places, speeds)
-    one = priced(whole(graph, fastest, alone[fastest]), speeds, hub, None)
+    places = len(links.wires)
+    one = priced(whole(graph, fastest, alone[fastest]), links, None)
     why = undivided(plan)
     memory = Memory(prices, wanted.memory)
     fits = memory.fits(one.division)
-    if why or len(places) < 2:
+    if why or places < 2:
         if not fits:
             raise memory.refusal()
         return Choice(one, alone[fastest], (), f"one device: {why}" if why else "one device: there is no other")
     chain = chain_of(plan, blocks)
     divisions = [
-        *_divisions(chain, plan, prices, speeds, wanted, len(places)),
-        *_tensor(graph, alone, prices, speeds, wanted, memory, len(places)),
+        *_divisions(chain, plan, prices, links, wanted, places),
+        *_tensor(graph, alone, prices, links, wanted, memory, places),
     ]
-    tried = [priced(d, speeds, hub, None) for d in divisions]
+    tried = [priced(d, links, None) for d in divisions]
     found = [t for t in tried if memory.fits(t.division)]
     if not found:
         if not fits:
@@ -143,7 +140,7 @@ def choose(
 
 
 def _tensor(
-    graph: Graph, alone: Sequence[float], prices: Prices, speeds: Sequence[Speed], wanted: Wanted, memory: Memory,
+    graph: Graph, alone: Sequence[float], prices: Prices, links: Links, wanted: Wanted, memory: Memory,
     places: int,
 ) -> Iterator[Division]:  # fmt: skip
     """The fastest divisions of tensors that fit: for every number of workers, or, where it is forced, for all alone.
@@ -157,7 +154,7 @@ def _tensor(
     for workers in [places] if wanted.force or wanted.shard else range(2, places + 1):
         asked = annotations_of(graph, wanted.shard, workers)
         rates = [max(operations, 1) / max(s, 1e-9) for s in alone[:workers]]
-        ways = offered(graph, rates, speeds[:workers], asked, wanted.memory)[:TENSORS]
+        ways = offered(graph, rates, links.first(workers), asked, wanted.memory)[:TENSORS]
         if wanted.split == "auto" and not wanted.shard and wanted.memory is None:
             ways = [w for w in ways if w.seconds < min(alone)]
         for way in ways:
@@ -179,24 +176,24 @@ def told(best: Tried, alone_s: float, goal: str) -> str:
 
 
 def _divisions(
-    chain: Chain, plan: Plan, prices: Prices, speeds: Sequence[Speed], wanted: Wanted, places: int
+    chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, places: int
 ) -> Iterator[Division]:
     """The best division of every kind for every number of workers; where it is forced, for all of them alone."""
     if wanted.shard:
         return
     for workers in [places] if wanted.force else range(2, places + 1):
         if wanted.split in ("auto", "pipeline"):
-            found = in_sequence(chain, speeds, workers, wanted.memory)
+            found = in_sequence(chain, links, workers, wanted.memory)
             if found is not None:
                 yield found
         if wanted.split in ("auto", "rows"):
-            found = _rows(chain, plan, prices, speeds, wanted, workers)
+            found = _rows(chain, plan, prices, links, wanted, workers)
             if found is not None:
                 yield found
 
 
 def _rows(
-    chain: Chain, plan: Plan, prices: Prices, speeds: Sequence[Speed], wanted: Wanted, workers: int
+    chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, workers: int
 ) -> Division | None:
     """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs."""
     estimated: list[tuple[float, int, int, RowSplit]] = []
@@ -204,9 +201,10 @@ def _rows(
     for k, split in candidates(chain, workers, speeds_beside(prices, plan)):
         head = head_seconds(chain, split, workers_of)
         rest = sum(chain.seconds[0][k:])
-        moved = [s.seconds(split.value.type.bytes) for s in speeds]
-        together = max(head) + rest + 2 * moved[0]
-        apart = max(head[0] + rest, *head[1:], moved[0])
+        moved = split.value.type.bytes
+        carried = links.wire(0, moved) + links.handled(0, moved) + links.passed(moved)
+        together = max(head) + rest + 2 * carried
+        apart = max(head[0] + rest, *head[1:], carried)
         estimated.append((apart if wanted.goal == "throughput" else together, len(estimated), k, split))
     for _, _, k, split in sorted(estimated):
         try:

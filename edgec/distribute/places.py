@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from edgec.errors import UsageError
 from edgec.link.forms import FORMS
 
-#: Bytes that a worker receives, checks and sends in a second, beside its arithmetic.
-HANDLED = 2e9
 #: More workers than this are a slip of the finger.
 MOST_WORKERS = 64
 

@@ -10,7 +10,8 @@ from small_graphs import arrays, conv, graph, pad, relu, softmax, transpose, val
 
 from edgec.distribute import shards
 from edgec.distribute.cuts import Cut, cuts, narrow
-from edgec.distribute.places import Speed
+from edgec.distribute.links import links_of
+from edgec.distribute.places import Speed, places_of
 from edgec.distribute.rows import Indivisible, Span
 from edgec.distribute.shards import Shards
 from edgec.distribute.tensor import Stretch, is_shared, leads, ways
@@ -116,7 +117,8 @@ def test_the_choice_is_that_of_exhaustive_search(seed: int) -> None:
     g = drawn(seed)
     rates = [float(r) for r in random.uniform(1e7, 1e9, 2)]
     stages = cuts(g, rates)
-    lead = leads(g, rates, [Speed(float(b), 1e-5) for b in random.uniform(1e6, 1e9, 2)])
+    speeds = [Speed(float(b), 1e-5) for b in random.uniform(1e6, 1e9, 2)]
+    lead = leads(g, rates, links_of(places_of(["host@ssh:a", "host@ssh:b"]), speeds))
     assert 3 <= len(stages) <= 7
     prices: list[tuple[float, int]] = []
     for chosen in everything(stages):
