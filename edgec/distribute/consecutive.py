@@ -9,8 +9,8 @@ from itertools import count
 from math import inf
 
 from edgec.distribute.intervals import Cost, best_intervals
-from edgec.distribute.parts import Division, Part, Read
 from edgec.distribute.links import Links
+from edgec.distribute.parts import Division, Part, Read
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph, Node, topological
 from edgec.partition.assign import readers_of

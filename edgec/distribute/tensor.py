@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import inf
 
 from edgec.distribute.cuts import Annotation, Cut, cuts, narrow, wanted_of
-from edgec.distribute.parts import Division, Part, Read
 from edgec.distribute.links import Links
+from edgec.distribute.parts import Division, Part, Read
 from edgec.distribute.rows import Indivisible
 from edgec.distribute.shards import reduced, work
 from edgec.ir.graph import Graph, Node, intern, placeholder, topological
