@@ -16,12 +16,13 @@ from edgec.artifact.publish import hidden, put, turn
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
 from edgec.distribute.choose import Choice, Wanted, choose, in_flight, priced
+from edgec.distribute.kept import kept
 from edgec.distribute.links import Handled, Links, links_of
 from edgec.distribute.manifest import Manifest, PartEntry, Tensor, WorkerEntry, read_manifest
 from edgec.distribute.parts import Division, Part
 from edgec.distribute.places import Place, Speed, places_of, speed_of
 from edgec.distribute.prices import Prices, own
-from edgec.distribute.probe import loopback, probe_place
+from edgec.distribute.probe import probe_place
 from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
@@ -135,17 +136,20 @@ def _cores() -> int:
 def _speeds(
     places: Sequence[Place], given: str | None, options: Sequence[Options], progress: Progress
 ) -> tuple[tuple[Speed, ...], Handled | None]:
-    """The speed of every link, as it was given, or measured once for each; and messages here, where they were."""
+    """The speed of every link: as it was given, kept, or measured once for each; and of messages here, likewise."""
     if given is not None:
         return (speed_of(given),) * len(places), None
     found: dict[str, Speed] = {}
     here: Handled | None = None
     for place, o in zip(places, options):
         if place.link not in found:
-            progress("divide", f"measuring {place.link}")
-            if place.is_here:
-                here = loopback()
-            found[place.link] = here.whole if here is not None and place.is_here else probe_place(o.device, place.link)
+            own = kept(place)
+            if own is None:
+                progress("divide", f"measuring {place.link}")
+                own = probe_place(o.device, place)
+            if isinstance(own, Handled):
+                here, own = own, own.whole
+            found[place.link] = own
     return tuple(found[p.link] for p in places), here
 
 

@@ -22,6 +22,7 @@ from edgec.artifact.network import Network
 from edgec.distribute.connection import Connection, Due
 from edgec.distribute.exchange import Exchange
 from edgec.distribute.manifest import read_manifest
+from edgec.distribute.places import Place
 from edgec.distribute.protocol import (
     ASK,
     HEADER,
@@ -35,6 +36,7 @@ from edgec.distribute.protocol import (
     require,
     secret_of,
 )
+from edgec.distribute.remote import start_over_ssh
 from edgec.distribute.served import digest_of
 from edgec.distribute.sides import Frame, bytes_of, port_of, side_of
 from edgec.distribute.start import Started, start
@@ -49,8 +51,8 @@ TIMEOUT, CONNECTING = 30.0, 10.0
 class Several:
     """A divided network at work on its workers: runs on numpy arrays by ONNX name, like `Network`.
 
-    Workers on this machine are started with it and end with it. Those elsewhere are started by the user
-    (``edgec worker``), and ``addresses`` says where each listens ("HOST:PORT", in the order of the workers).
+    Workers on this machine, and on those that ssh reaches, are started with it and end with it. Others are started by
+    the user (``edgec worker``), and ``addresses`` says where each listens ("HOST:PORT", in the order of the workers).
     """
 
     def __init__(
@@ -94,8 +96,8 @@ class Several:
         cores: Sequence[int] | None,
     ) -> None:
         workers = self.manifest.workers
-        if addresses is None and any(not w.place.is_here for w in workers):
-            far = next(w.place for w in workers if not w.place.is_here)
+        if addresses is None and any(not _is_started(w.place) for w in workers):
+            far = next(w.place for w in workers if not _is_started(w.place))
             hint = "start edgec worker there, and give the addresses of all: --worker HOST:PORT, once for each"
             raise UsageError(f"the worker for {far} is on another machine", hint=hint, where=str(self.folder))
         if addresses is not None and len(addresses) != len(workers):
@@ -109,8 +111,11 @@ class Several:
             folders = [self.folder / p.folder for p in self.manifest.parts if p.worker == k]
             name = f"worker {k} ({worker.place})"
             if addresses is None:
-                core = cores[k % len(cores)] if cores else None
-                self._own.append(start(folders, known, threads, core, name))
+                if worker.place.is_by_ssh:
+                    self._own.append(start_over_ssh(folders, known, threads, worker.link, name))
+                else:
+                    core = cores[k % len(cores)] if cores else None
+                    self._own.append(start(folders, known, threads, core, name))
             address = addresses[k] if addresses is not None else self._own[-1].address
             self._exchange.add(_connected(address, name, known, digest_of(folders), timeout))
 
@@ -275,12 +280,31 @@ class Several:
     __repr__ = __str__
 
 
+def _is_started(place: Place) -> bool:
+    return place.is_here or place.is_by_ssh
+
+
+def _opened(address: str) -> socket.socket:
+    """A connected socket, to ``HOST:PORT`` or to a socket file, ``unix:PATH``. Raises OSError."""
+    if not address.startswith("unix:"):
+        end = socket.create_connection(address_of(address), CONNECTING)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return end
+    end = socket.socket(socket.AF_UNIX)
+    try:
+        end.settimeout(CONNECTING)
+        end.connect(address.removeprefix("unix:"))
+    except OSError:
+        end.close()
+        raise
+    return end
+
+
 def _connected(address: str, name: str, secret: bytes, digest: bytes, timeout: float) -> Connection:
     """A connection to the worker at an address, after its greeting. Raises LinkError that names the worker."""
-    host, port = address_of(address)
     where = f"{name} at {address}"
     try:
-        end = socket.create_connection((host, port), CONNECTING)
+        end = _opened(address)
     except OSError as error:
         hint = "is edgec worker running there?"
         raise LinkError(f"cannot be reached: {error.strerror or error}", hint=hint, where=where) from None
@@ -289,5 +313,4 @@ def _connected(address: str, name: str, secret: bytes, digest: bytes, timeout: f
     except LinkError as error:
         end.close()
         raise LinkError(error.message, hint=error.hint, where=where) from None
-    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return Connection(where, end, timeout)

@@ -40,6 +40,11 @@ class Place:
         """Is it a process of this machine?"""
         return self.link == "local"
 
+    @property
+    def is_by_ssh(self) -> bool:
+        """Is it a process of a machine that ssh reaches?"""
+        return self.link.startswith("ssh:")
+
 
 def places_of(texts: Sequence[str]) -> tuple[Place, ...]:
     """Places of texts ``DEVICE@LINK``; several may be equal. Raises UsageError for a text that names none."""

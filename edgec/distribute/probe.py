@@ -20,7 +20,7 @@ from edgec.device.device import Device
 from edgec.distribute.connection import Connection
 from edgec.distribute.exchange import Exchange
 from edgec.distribute.links import Handled
-from edgec.distribute.places import Speed
+from edgec.distribute.places import Place, Speed
 from edgec.distribute.protocol import checksum
 from edgec.distribute.worker import session
 from edgec.errors import LinkError
@@ -33,9 +33,9 @@ _PATIENCE = 20.0
 _OTHER = "import sys; from edgec.distribute.probe import answer; answer(int(sys.argv[1]))"
 
 
-def probe_place(device: Device, link: str) -> Speed:
-    """The speed of the link to a device. Raises LinkError where it cannot be reached or asked."""
-    return loopback().whole if link == "local" else through(device, link)
+def probe_place(device: Device, place: Place) -> Speed | Handled:
+    """The speed of the link to a device, here that of messages. Raises LinkError where it is out of reach."""
+    return loopback() if place.is_here else through(device, place.link)
 
 
 class Echo:
