@@ -143,6 +143,8 @@ def _manifest(found: Any) -> Manifest:
         parts.append(part)
     _hold(bool(workers and parts), "it has no parts")
     _hold(there == set(tensors), "a tensor is given by no part")
+    taken = {*outputs, *sums, *(r.tensor for p in parts for r in p.reads)}
+    _hold(taken.issuperset(n for p in parts for n in p.writes), "a part gives what nobody reads")
     return Manifest(
         _text(found["name"]), _text(found["split"]), _text(found["goal"]), _text(found["verdict"]), workers, tensors,
         inputs, outputs, tuple(parts), _whole(found["in_flight"], 1, 2 * MOST_PARTS), _real(found["latency_s"]),

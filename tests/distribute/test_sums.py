@@ -77,7 +77,8 @@ def test_an_output_that_is_returned_twice(tmp_path: Path) -> None:
     nodes = [
         node("MatMul", ["x", "w0"], ["a"], "up"),
         node("Relu", ["a"], ["b"], "relu"),
-        node("MatMul", ["b", "w1"], ["y"], "down"),
+        node("MatMul", ["b", "w1"], ["c"], "down"),
+        node("Add", ["x", "c"], ["y"], "carried"),
         node("Identity", ["y"], ["again"], "same"),
         node("Neg", ["y"], ["z"], "negative"),
     ]
