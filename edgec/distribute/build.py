@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -67,7 +68,8 @@ def build_over(
 
     ``over`` names the workers as DEVICE@LINK; ``split`` is auto, pipeline, rows or tensor, ``goal`` throughput
     or latency.
-    Fewer devices are taken where more are not predicted to be faster, unless ``force``. ``link_speed`` ("100M/0.5":
+    Fewer devices are taken where more are not predicted to be faster, also by the measured times of their parts, unless
+    ``force``. ``link_speed`` ("100M/0.5":
     bits a second, milliseconds) stands for measuring the links. ``shard`` names dimensions that tensor parallelism is
     to divide (NODE=DIM), and ``memory`` ("64M") is the most that a worker keeps: weights and arenas of its parts.
 
@@ -98,11 +100,18 @@ def build_over(
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with files.writing(folder), hidden(folder.absolute().parent) as fresh:
         fresh.chmod(0o777 & ~files.umask())
-        built = [
-            _part(part, fresh / f"part{k}", k, options[part.worker], given, compile, progress)
-            for k, part in enumerate(choice.division.parts)
-        ]
-        seconds = [time_built(b) for b in built] if all(runs) else None
+        while True:
+            built = [
+                _part(part, fresh / f"part{k}", k, options[part.worker], given, compile, progress)
+                for k, part in enumerate(choice.division.parts)
+            ]
+            seconds = [time_built(b) for b in built] if all(runs) else None
+            measured = choice.beside(priced(choice.division, links, seconds), goal)
+            if measured is choice:
+                break
+            choice = measured
+            for b in built:
+                shutil.rmtree(b.folder)
         manifest = _manifest(options[0].name, choice, wanted, places, speeds, links, built, seconds)
         (fresh / MANIFEST).write_text(manifest.written(), encoding="utf-8")
         with turn(folder):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.cuts import annotations_of
@@ -64,16 +64,26 @@ class Tried:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen division, the seconds of the fastest device alone, what was tried, and the verdict in words."""
+    """The chosen division, the seconds of the fastest device alone, what was tried, and the verdict in words.
+
+    ``one`` is the undivided network, where it may be taken instead.
+    """
 
     tried: Tried
     alone_s: float
     others: tuple[Tried, ...]
     verdict: str
+    one: Tried | None = None
 
     @property
     def division(self) -> Division:
         return self.tried.division
+
+    def beside(self, measured: Tried, goal: str) -> Choice:
+        """The choice after the kernels of its parts were timed: one device, where it does not pay after all."""
+        if self.one is None or self.tried is self.one or self.alone_s >= WORTH * measured.seconds(goal):
+            return self
+        return replace(self, tried=self.one, verdict=f"{told(measured, self.alone_s, goal)}, by measured kernels")
 
 
 def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[Job]:
@@ -136,7 +146,9 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
     if not fits:
         verdict += "; one device has not enough memory"
     pays = alone[fastest] >= WORTH * best.seconds(wanted.goal)
-    return Choice(best if pays or wanted.force or not fits else one, alone[fastest], tuple(tried), verdict)
+    is_free = fits and not wanted.force
+    taken = best if pays or not is_free else one
+    return Choice(taken, alone[fastest], tuple(tried), verdict, one if is_free else None)
 
 
 def _tensor(

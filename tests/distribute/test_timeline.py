@@ -29,8 +29,8 @@ def layer(workers: int) -> list[Job]:
 def test_messages_of_all_workers_pass_the_coordinator(workers: int) -> None:
     hub = Speed(1e9, 1e-4)
     one = 1e-4 + SIZE / 1e9
-    # Shares are sent one after the other and come back so; the last worker began last.
-    expected = workers * one + 0.01 + one + (SIZE / ADDED if workers > 1 else 0) + one + 0.005 + one
+    # Shares are sent one after the other, and come back so: the last one waits for the additions before it.
+    expected = workers * one + 0.01 + one + (workers - 1) * SIZE / ADDED + one + 0.005 + one
     found = predict(layer(workers), links(workers, hub), 1)
     assert found.latency_s == pytest.approx(expected, rel=1e-9)
     assert found.bytes_a_frame == 2 * (workers + 1) * SIZE
