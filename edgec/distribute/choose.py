@@ -204,9 +204,7 @@ def _divisions(
                 yield found
 
 
-def _rows(
-    chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, workers: int
-) -> Division | None:
+def _rows(chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, workers: int) -> Division | None:
     """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs."""
     estimated: list[tuple[float, int, int, RowSplit]] = []
     workers_of = range(workers)
