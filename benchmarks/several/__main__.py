@@ -39,9 +39,8 @@ links are those of network namespaces, kept at their speed by the kernel (token 
 over those of one process on one core. The error is the largest difference from that process, over the largest value.
 Weights are drawn. `pipeline`, `rows` and `tensor` are forced, so rows where they lose are among them; `auto` takes one
 device where it predicts no gain. That device too gets its frames from the coordinator, over the link: a slow link makes
-it slower than a process that has the frames. "predicted" does not know that the coordinator, too, takes time of the two
-cores. [Boards](several-devices-simulated.md) have a page of their own. Each line is one run of
-{seconds:g} s.
+it slower than a process that has the frames. [Boards](several-devices-simulated.md) have a page of their own. Each line
+is one run of {seconds:g} s.
 
 {table}
 """

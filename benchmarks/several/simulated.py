@@ -17,6 +17,7 @@ from benchmarks.table import markdown
 from edgec import pipeline
 from edgec.build import read
 from edgec.distribute.choose import Choice, Wanted, choose
+from edgec.distribute.links import links_of
 from edgec.distribute.parts import Division
 from edgec.distribute.places import places_of, speed_of
 from edgec.distribute.prices import Prices
@@ -62,7 +63,7 @@ def choices(path: Path, device: str, link_speed: str) -> Iterator[tuple[str, int
             prices = Prices((options,) * count, (1.0,) * count)
             plan = prices.planned(graph, 0)
             speeds = (speed_of(link_speed),) * count
-            yield goal, count, choose(graph, plan, prices, places, speeds, Wanted("auto", goal))
+            yield goal, count, choose(graph, plan, prices, links_of(places, speeds), Wanted("auto", goal))
 
 
 def main() -> None:

@@ -58,7 +58,7 @@ def show_one(
 def probe(
     links: Annotated[
         Optional[list[str]],
-        typer.Option("--links", metavar="DEVICE@LINK", help="Measure the speed of this link instead; once for each."),
+        typer.Option("--links", metavar="DEVICE@LINK", help="Measure this link, for builds too; once for each."),
     ] = None,
     more: Annotated[Optional[list[str]], typer.Argument(metavar="[DEVICE@LINK...]", help="Further links.")] = None,
     devices: DeviceFolders = None,
@@ -74,8 +74,10 @@ def probe(
 
 
 def _links(texts: Sequence[str], folders: Sequence[Path]) -> Answer:
-    """The answer of `edgec device probe --links`."""
+    """The answer of `edgec device probe --links`: the speeds are kept for builds."""
     from edgec.device.load import load_device
+    from edgec.distribute.kept import keep
+    from edgec.distribute.links import Handled
     from edgec.distribute.places import places_of
     from edgec.distribute.probe import probe_place
     from edgec.report import divided
@@ -84,7 +86,9 @@ def _links(texts: Sequence[str], folders: Sequence[Path]) -> Answer:
         found = []
         for place in places_of(texts):
             progress("probe", str(place))
-            found.append((place, probe_place(load_device(place.device, folders), place.link)))
+            measured = probe_place(load_device(place.device, folders), place)
+            keep(place, measured)
+            found.append((place, measured.whole if isinstance(measured, Handled) else measured))
     return Answer(divided.links_record(found), divided.draw_links)
 
 

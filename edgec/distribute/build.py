@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +16,9 @@ from edgec.artifact.origin import write_origin
 from edgec.artifact.publish import hidden, put, turn
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
-from edgec.distribute.choose import Choice, Wanted, choose, hub_of, in_flight, priced
+from edgec.distribute.choose import Choice, Wanted, choose, in_flight, priced
+from edgec.distribute.kept import kept
+from edgec.distribute.links import Handled, Links, links_of
 from edgec.distribute.manifest import Manifest, PartEntry, Tensor, WorkerEntry, read_manifest
 from edgec.distribute.parts import Division, Part
 from edgec.distribute.places import Place, Speed, places_of, speed_of
@@ -65,7 +69,8 @@ def build_over(
 
     ``over`` names the workers as DEVICE@LINK; ``split`` is auto, pipeline, rows or tensor, ``goal`` throughput
     or latency.
-    Fewer devices are taken where more are not predicted to be faster, unless ``force``. ``link_speed`` ("100M/0.5":
+    Fewer devices are taken where more are not predicted to be faster, also by the measured times of their parts, unless
+    ``force``. ``link_speed`` ("100M/0.5":
     bits a second, milliseconds) stands for measuring the links. ``shard`` names dimensions that tensor parallelism is
     to divide (NODE=DIM), and ``memory`` ("64M") is the most that a worker keeps: weights and arenas of its parts.
 
@@ -80,7 +85,8 @@ def build_over(
     given = cast(dict[str, object], settings)
     options = tuple(_resolved(given, p.device) for p in places)
     parsed = read(model)
-    speeds = _speeds(places, link_speed, options, progress)
+    speeds, here = _speeds(places, link_speed, options, progress)
+    links = links_of(places, speeds, here, _cores() / options[0].threads)
     graph: Graph = pipeline.run(parsed, Context(options[0], progress), until="compress").result.graph
     prices = Prices(options, (1.0,) * len(places))
     plan = prices.planned(graph, 0)
@@ -91,16 +97,23 @@ def build_over(
             scale = _measured_scale(graph, plan, prices, Path(work) / "whole", given)
             prices = replace(prices, scales=(scale,) * len(places))
     progress("divide")
-    choice = choose(graph, plan, prices, places, speeds, wanted)
+    choice = choose(graph, plan, prices, links, wanted)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with files.writing(folder), hidden(folder.absolute().parent) as fresh:
         fresh.chmod(0o777 & ~files.umask())
-        built = [
-            _part(part, fresh / f"part{k}", k, options[part.worker], given, compile, progress)
-            for k, part in enumerate(choice.division.parts)
-        ]
-        seconds = [time_built(b) for b in built] if all(runs) else None
-        manifest = _manifest(options[0].name, choice, wanted, places, speeds, built, seconds)
+        while True:
+            built = [
+                _part(part, fresh / f"part{k}", k, options[part.worker], given, compile, progress)
+                for k, part in enumerate(choice.division.parts)
+            ]
+            seconds = [time_built(b) for b in built] if all(runs) else None
+            measured = choice.beside(priced(choice.division, links, seconds), goal)
+            if measured is choice:
+                break
+            choice = measured
+            for b in built:
+                shutil.rmtree(b.folder)
+        manifest = _manifest(options[0].name, choice, wanted, places, speeds, links, built, seconds)
         (fresh / MANIFEST).write_text(manifest.written(), encoding="utf-8")
         with turn(folder):
             _refuse_foreign(folder)
@@ -126,18 +139,29 @@ def _is_compiled(options: Options) -> bool:
     return runs_here(options.device, str(compiler) if compiler else None)
 
 
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _speeds(
     places: Sequence[Place], given: str | None, options: Sequence[Options], progress: Progress
-) -> tuple[Speed, ...]:
-    """The speed of every link: as it was given, or measured once for each."""
+) -> tuple[tuple[Speed, ...], Handled | None]:
+    """The speed of every link: as it was given, kept, or measured once for each; and of messages here, likewise."""
     if given is not None:
-        return (speed_of(given),) * len(places)
+        return (speed_of(given),) * len(places), None
     found: dict[str, Speed] = {}
+    here: Handled | None = None
     for place, o in zip(places, options):
         if place.link not in found:
-            progress("divide", f"measuring {place.link}")
-            found[place.link] = probe_place(o.device, place.link)
-    return tuple(found[p.link] for p in places)
+            own = kept(place)
+            if own is None:
+                progress("divide", f"measuring {place.link}")
+                own = probe_place(o.device, place)
+            if isinstance(own, Handled):
+                here, own = own, own.whole
+            found[place.link] = own
+    return tuple(found[p.link] for p in places), here
 
 
 def _measured_scale(graph: Graph, plan: Plan, prices: Prices, folder: Path, given: dict[str, object]) -> float:
@@ -181,11 +205,12 @@ def _manifest(
     wanted: Wanted,
     places: Sequence[Place],
     speeds: Sequence[Speed],
+    links: Links,
     built: Sequence[Built],
     seconds: Sequence[float] | None,
 ) -> Manifest:
     division: Division = choice.division
-    predicted = priced(division, speeds, hub_of(places, speeds), seconds).predicted
+    predicted = priced(division, links, seconds).predicted
     used = max(p.worker for p in division.parts) + 1
     parts = [
         PartEntry(
@@ -199,7 +224,10 @@ def _manifest(
          "period_s": t.predicted.period_s}
         for t in choice.others
     ]  # fmt: skip
-    tensors = {n: Tensor(n, t.dtype, tuple(int(d) for d in t.shape)) for n, t in division.tensors.items()}
+    tensors = {
+        n: Tensor(n, t.dtype, tuple(int(d) for d in t.shape), division.sums.get(n, ()))
+        for n, t in division.tensors.items()
+    }
     workers = [WorkerEntry(p.device, p.link, **asdict(s)) for p, s in zip(places[:used], speeds)]
     return Manifest(
         name, division.split, wanted.goal, choice.verdict, tuple(workers), tensors, tuple(division.inputs),

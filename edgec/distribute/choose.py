@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.cuts import annotations_of
+from edgec.distribute.links import Links
 from edgec.distribute.memory import Memory
 from edgec.distribute.parts import Division, whole
-from edgec.distribute.places import Place, Speed
 from edgec.distribute.prices import Prices, speeds_beside
 from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
 from edgec.distribute.shards import work
@@ -64,28 +64,43 @@ class Tried:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen division, the seconds of the fastest device alone, what was tried, and the verdict in words."""
+    """The chosen division, the seconds of the fastest device alone, what was tried, and the verdict in words.
+
+    ``one`` is the undivided network, where it may be taken instead.
+    """
 
     tried: Tried
     alone_s: float
     others: tuple[Tried, ...]
     verdict: str
+    one: Tried | None = None
 
     @property
     def division(self) -> Division:
         return self.tried.division
 
+    def beside(self, measured: Tried, goal: str) -> Choice:
+        """The choice after the kernels of its parts were timed: one device, where it does not pay after all."""
+        if self.one is None or self.tried is self.one or self.alone_s >= WORTH * measured.seconds(goal):
+            return self
+        return replace(self, tried=self.one, verdict=f"{told(measured, self.alone_s, goal)}, by measured kernels")
+
 
 def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[Job]:
     """The parts of a division as its timeline needs them; ``seconds`` replace the predicted ones."""
-    maker = {name: k for k, part in enumerate(division.parts) for name, _ in part.graph.outputs}
+    makers = {name: [k] for k, part in enumerate(division.parts) for name, _ in part.graph.outputs}
+    added = {name for terms in division.sums.values() for name in terms[1:]}
+    for name, terms in division.sums.items():
+        makers[name] = [k for term in terms for k in makers[term]]
     types = division.tensors
     found = []
     for k, part in enumerate(division.parts):
         bytes_in = sum(r.bytes(types[r.tensor].dtype, types[r.tensor].shape) for r in part.reads)
         bytes_out = sum(n.type.bytes for _, n in part.graph.outputs)
-        after = tuple(sorted({maker[r.tensor] for r in part.reads if r.tensor in maker}))
-        found.append(Job(part.worker, part.seconds if seconds is None else seconds[k], bytes_in, bytes_out, after))
+        bytes_added = sum(n.type.bytes for name, n in part.graph.outputs if name in added)
+        after = tuple(sorted({m for r in part.reads for m in makers.get(r.tensor, ())}))
+        own = part.seconds if seconds is None else seconds[k]
+        found.append(Job(part.worker, own, bytes_in, bytes_out, after, bytes_added))
     return found
 
 
@@ -94,39 +109,31 @@ def in_flight(division: Division) -> int:
     return min(len(division.parts), 2 * division.workers - 1) + 1
 
 
-def priced(division: Division, speeds: Sequence[Speed], hub: Speed | None, seconds: Sequence[float] | None) -> Tried:
+def priced(division: Division, links: Links, seconds: Sequence[float] | None) -> Tried:
     """A division with its predicted times."""
-    return Tried(division, predict(jobs_of(division, seconds), speeds, in_flight(division), hub))
+    return Tried(division, predict(jobs_of(division, seconds), links, in_flight(division)))
 
 
-def hub_of(places: Sequence[Place], speeds: Sequence[Speed]) -> Speed | None:
-    """The coordinator's own link, which workers elsewhere share; None where all are processes of this machine."""
-    far = [s for p, s in zip(places, speeds) if not p.is_here]
-    return max(far, key=lambda s: s.bytes_per_s) if far else None
-
-
-def choose(
-    graph: Graph, plan: Plan, prices: Prices, places: Sequence[Place], speeds: Sequence[Speed], wanted: Wanted
-) -> Choice:
+def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wanted) -> Choice:
     """The division that is predicted to serve the goal best. Without ``force`` it is one device where none pays."""
     blocks = prices.of_blocks(plan)
     alone = [sum(p.values()) for p in blocks]
     fastest = min(range(len(alone)), key=alone.__getitem__)
-    hub = hub_of(places, speeds)
-    one = priced(whole(graph, fastest, alone[fastest]), speeds, hub, None)
+    places = len(links.wires)
+    one = priced(whole(graph, fastest, alone[fastest]), links, None)
     why = undivided(plan)
     memory = Memory(prices, wanted.memory)
     fits = memory.fits(one.division)
-    if why or len(places) < 2:
+    if why or places < 2:
         if not fits:
             raise memory.refusal()
         return Choice(one, alone[fastest], (), f"one device: {why}" if why else "one device: there is no other")
     chain = chain_of(plan, blocks)
     divisions = [
-        *_divisions(chain, plan, prices, speeds, wanted, len(places)),
-        *_tensor(graph, alone, prices, speeds, wanted, memory, len(places)),
+        *_divisions(chain, plan, prices, links, wanted, places),
+        *_tensor(graph, alone, prices, links, wanted, memory, places),
     ]
-    tried = [priced(d, speeds, hub, None) for d in divisions]
+    tried = [priced(d, links, None) for d in divisions]
     found = [t for t in tried if memory.fits(t.division)]
     if not found:
         if not fits:
@@ -139,11 +146,13 @@ def choose(
     if not fits:
         verdict += "; one device has not enough memory"
     pays = alone[fastest] >= WORTH * best.seconds(wanted.goal)
-    return Choice(best if pays or wanted.force or not fits else one, alone[fastest], tuple(tried), verdict)
+    is_free = fits and not wanted.force
+    taken = best if pays or not is_free else one
+    return Choice(taken, alone[fastest], tuple(tried), verdict, one if is_free else None)
 
 
 def _tensor(
-    graph: Graph, alone: Sequence[float], prices: Prices, speeds: Sequence[Speed], wanted: Wanted, memory: Memory,
+    graph: Graph, alone: Sequence[float], prices: Prices, links: Links, wanted: Wanted, memory: Memory,
     places: int,
 ) -> Iterator[Division]:  # fmt: skip
     """The fastest divisions of tensors that fit: for every number of workers, or, where it is forced, for all alone.
@@ -157,7 +166,7 @@ def _tensor(
     for workers in [places] if wanted.force or wanted.shard else range(2, places + 1):
         asked = annotations_of(graph, wanted.shard, workers)
         rates = [max(operations, 1) / max(s, 1e-9) for s in alone[:workers]]
-        ways = offered(graph, rates, speeds[:workers], asked, wanted.memory)[:TENSORS]
+        ways = offered(graph, rates, links.first(workers), asked, wanted.memory)[:TENSORS]
         if wanted.split == "auto" and not wanted.shard and wanted.memory is None:
             ways = [w for w in ways if w.seconds < min(alone)]
         for way in ways:
@@ -179,34 +188,33 @@ def told(best: Tried, alone_s: float, goal: str) -> str:
 
 
 def _divisions(
-    chain: Chain, plan: Plan, prices: Prices, speeds: Sequence[Speed], wanted: Wanted, places: int
+    chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, places: int
 ) -> Iterator[Division]:
     """The best division of every kind for every number of workers; where it is forced, for all of them alone."""
     if wanted.shard:
         return
     for workers in [places] if wanted.force else range(2, places + 1):
         if wanted.split in ("auto", "pipeline"):
-            found = in_sequence(chain, speeds, workers, wanted.memory)
+            found = in_sequence(chain, links, workers, wanted.memory)
             if found is not None:
                 yield found
         if wanted.split in ("auto", "rows"):
-            found = _rows(chain, plan, prices, speeds, wanted, workers)
+            found = _rows(chain, plan, prices, links, wanted, workers)
             if found is not None:
                 yield found
 
 
-def _rows(
-    chain: Chain, plan: Plan, prices: Prices, speeds: Sequence[Speed], wanted: Wanted, workers: int
-) -> Division | None:
+def _rows(chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, workers: int) -> Division | None:
     """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs."""
     estimated: list[tuple[float, int, int, RowSplit]] = []
     workers_of = range(workers)
     for k, split in candidates(chain, workers, speeds_beside(prices, plan)):
         head = head_seconds(chain, split, workers_of)
         rest = sum(chain.seconds[0][k:])
-        moved = [s.seconds(split.value.type.bytes) for s in speeds]
-        together = max(head) + rest + 2 * moved[0]
-        apart = max(head[0] + rest, *head[1:], moved[0])
+        moved = split.value.type.bytes
+        carried = links.wire(0, moved) + links.handled(0, moved) + links.passed(moved)
+        together = max(head) + rest + 2 * carried
+        apart = max(head[0] + rest, *head[1:], carried)
         estimated.append((apart if wanted.goal == "throughput" else together, len(estimated), k, split))
     for _, _, k, split in sorted(estimated):
         try:

@@ -9,8 +9,8 @@ from itertools import count
 from math import inf
 
 from edgec.distribute.intervals import Cost, best_intervals
+from edgec.distribute.links import Links
 from edgec.distribute.parts import Division, Part, Read
-from edgec.distribute.places import HANDLED, Speed
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph, Node, topological
 from edgec.partition.assign import readers_of
@@ -102,7 +102,7 @@ def chain_of(plan: Plan, prices: Sequence[Mapping[Node, float]]) -> Chain:
     return Chain(plan.graph, values, tuple(tuple(p.get(v, 0.0) for v in values) for p in prices))
 
 
-def stage_cost(chain: Chain, speeds: Sequence[Speed]) -> Cost:
+def stage_cost(chain: Chain, links: Links) -> Cost:
     """Seconds between two frames of an interval on a worker: those of what takes longest of computing and the link."""
     sums = [[0.0] for _ in chain.seconds]
     for own, times in zip(sums, chain.seconds):
@@ -112,8 +112,9 @@ def stage_cost(chain: Chain, speeds: Sequence[Speed]) -> Cost:
 
     def cost(worker: int, begin: int, end: int) -> float:
         taken, given = reads[begin][end], writes[begin][end]
-        computed = sums[worker][end] - sums[worker][begin] + (taken + given) / HANDLED
-        return max(computed, speeds[worker].seconds(taken), speeds[worker].seconds(given))
+        computed = sums[worker][end] - sums[worker][begin]
+        computed += links.handled(worker, taken) + links.handled(worker, given)
+        return max(computed, links.wire(worker, taken), links.wire(worker, given))
 
     return cost
 
@@ -126,7 +127,7 @@ def within(chain: Chain, cost: Cost, limit: int | None) -> Cost:
     return lambda worker, begin, end: cost(worker, begin, end) if weights[begin][end] <= most else inf
 
 
-def in_sequence(chain: Chain, speeds: Sequence[Speed], workers: int, limit: int | None = None) -> Division | None:
+def in_sequence(chain: Chain, links: Links, workers: int, limit: int | None = None) -> Division | None:
     """The division into consecutive parts on exactly ``workers`` with the least time between frames.
 
     Weights of each are within ``limit`` bytes, where any division's are; else those of its largest are the least.
@@ -135,7 +136,7 @@ def in_sequence(chain: Chain, speeds: Sequence[Speed], workers: int, limit: int 
     """
     if not workers <= len(chain.values) <= MOST_VALUES:
         return None
-    cost = stage_cost(chain, speeds)
+    cost = stage_cost(chain, links)
     least, ends = best_intervals(len(chain.values), workers, within(chain, cost, limit))
     if least == inf:
         _, ends = best_intervals(len(chain.values), workers, lambda _, begin, end: chain.weights[begin][end])

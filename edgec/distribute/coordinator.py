@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import selectors
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,9 @@ import numpy as np
 
 from edgec.artifact.network import Network
 from edgec.distribute.connection import Connection, Due
+from edgec.distribute.exchange import Exchange
 from edgec.distribute.manifest import read_manifest
+from edgec.distribute.places import Place
 from edgec.distribute.protocol import (
     ASK,
     HEADER,
@@ -36,6 +36,7 @@ from edgec.distribute.protocol import (
     require,
     secret_of,
 )
+from edgec.distribute.remote import start_over_ssh
 from edgec.distribute.served import digest_of
 from edgec.distribute.sides import Frame, bytes_of, port_of, side_of
 from edgec.distribute.start import Started, start
@@ -50,8 +51,8 @@ TIMEOUT, CONNECTING = 30.0, 10.0
 class Several:
     """A divided network at work on its workers: runs on numpy arrays by ONNX name, like `Network`.
 
-    Workers on this machine are started with it and end with it. Those elsewhere are started by the user
-    (``edgec worker``), and ``addresses`` says where each listens ("HOST:PORT", in the order of the workers).
+    Workers on this machine, and on those that ssh reaches, are started with it and end with it. Others are started by
+    the user (``edgec worker``), and ``addresses`` says where each listens ("HOST:PORT", in the order of the workers).
     """
 
     def __init__(
@@ -77,8 +78,7 @@ class Several:
         self.inputs = tuple(port_of(self.manifest, n) for n in self.manifest.inputs)
         self.outputs = tuple(port_of(self.manifest, n) for n in self.manifest.outputs)
         self._own: list[Started] = []
-        self._connections: list[Connection] = []
-        self._selector = selectors.DefaultSelector()
+        self._exchange = Exchange()
         self._lock = threading.RLock()
         self._state = "open"
         try:
@@ -96,8 +96,8 @@ class Several:
         cores: Sequence[int] | None,
     ) -> None:
         workers = self.manifest.workers
-        if addresses is None and any(not w.place.is_here for w in workers):
-            far = next(w.place for w in workers if not w.place.is_here)
+        if addresses is None and any(not _is_started(w.place) for w in workers):
+            far = next(w.place for w in workers if not _is_started(w.place))
             hint = "start edgec worker there, and give the addresses of all: --worker HOST:PORT, once for each"
             raise UsageError(f"the worker for {far} is on another machine", hint=hint, where=str(self.folder))
         if addresses is not None and len(addresses) != len(workers):
@@ -111,12 +111,13 @@ class Several:
             folders = [self.folder / p.folder for p in self.manifest.parts if p.worker == k]
             name = f"worker {k} ({worker.place})"
             if addresses is None:
-                core = cores[k % len(cores)] if cores else None
-                self._own.append(start(folders, known, threads, core, name))
+                if worker.place.is_by_ssh:
+                    self._own.append(start_over_ssh(folders, known, threads, worker.link, name))
+                else:
+                    core = cores[k % len(cores)] if cores else None
+                    self._own.append(start(folders, known, threads, core, name))
             address = addresses[k] if addresses is not None else self._own[-1].address
-            self._connections.append(_connected(address, name, known, digest_of(folders), timeout))
-        for c in self._connections:
-            self._selector.register(c.socket, selectors.EVENT_READ, c)
+            self._exchange.add(_connected(address, name, known, digest_of(folders), timeout))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run one frame: outputs by name from inputs by name.
@@ -201,28 +202,15 @@ class Several:
         for k in frame.ready(self.manifest):
             side = self._sides[k]
             payload = [bytes_of(frame.tensors[r.tensor], r) for r in side.reads]
-            connection = self._connections[side.entry.worker]
+            connection = self._exchange.connections[side.entry.worker]
             connection.ask(k, side.types, payload, side.length, side.out, frame)
             frame.let_go({r.tensor for r in side.entry.reads})
             connection.write()
 
     def _turn(self) -> None:
-        """Move what can be moved, or wait for it: at most until an answer is late."""
-        deadlines = [c.deadline for c in self._connections if c.deadline is not None]
-        wait = max(0.0, min(deadlines, default=time.monotonic() + 1) - time.monotonic())
-        for c in self._connections:
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if c.outgoing else 0)
-            if self._selector.get_key(c.socket).events != wanted:
-                self._selector.modify(c.socket, wanted, c)
-        for key, events in self._selector.select(wait + 0.001):
-            connection: Connection = key.data
-            if events & selectors.EVENT_WRITE:
-                connection.write()
-            if events & selectors.EVENT_READ:
-                for due, data in connection.read():
-                    self._take(due, data)
-        for c in self._connections:
-            c.check_time()
+        """Move what can be moved, or wait for it."""
+        for due, data in self._exchange.turn():
+            self._take(due, data)
 
     def _take(self, due: Due, data: np.ndarray) -> None:
         """The answer of a part: its outputs are there, and other parts may go on."""
@@ -232,8 +220,7 @@ class Several:
             tensor = self.manifest.tensors[port.onnx_name]
             own = data[begin : begin + tensor.bytes]
             begin += tensor.bytes
-            if frame.readers.get(tensor.name):
-                frame.tensors[tensor.name] = own.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
+            frame.take(tensor.name, own.view(DTYPES[tensor.dtype]).reshape(tensor.shape))
         frame.left -= 1
         self._go_on(frame)
 
@@ -242,7 +229,7 @@ class Several:
         with self._lock:
             self._require_open()
             found = []
-            for c in self._connections:
+            for c in self._exchange.connections:
                 try:
                     c.socket.settimeout(c.timeout)
                     c.socket.sendall(Header(ASK, 0, 0, 0, 0).packed())
@@ -260,7 +247,7 @@ class Several:
     @property
     def moved(self) -> list[tuple[int, int]]:
         """Bytes of tensors that were sent to every worker, and received from it, so far."""
-        return [(c.sent, c.received) for c in self._connections]
+        return [(c.sent, c.received) for c in self._exchange.connections]
 
     @property
     def processes(self) -> list[int]:
@@ -271,15 +258,12 @@ class Several:
         """Close the connections and end the workers that were started here; nothing runs afterwards."""
         if self._state in ("open", "busy"):
             self._state = "closed"
-        for c in self._connections:
-            with suppress(OSError):
-                c.socket.close()
+        self._exchange.close()
         for worker in self._own:
             if self._state == "lost":
                 worker.process.kill()
             worker.end()
         self._own = []
-        self._selector.close()
 
     def __enter__(self) -> Several:
         return self
@@ -296,12 +280,31 @@ class Several:
     __repr__ = __str__
 
 
+def _is_started(place: Place) -> bool:
+    return place.is_here or place.is_by_ssh
+
+
+def _opened(address: str) -> socket.socket:
+    """A connected socket, to ``HOST:PORT`` or to a socket file, ``unix:PATH``. Raises OSError."""
+    if not address.startswith("unix:"):
+        end = socket.create_connection(address_of(address), CONNECTING)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return end
+    end = socket.socket(socket.AF_UNIX)
+    try:
+        end.settimeout(CONNECTING)
+        end.connect(address.removeprefix("unix:"))
+    except OSError:
+        end.close()
+        raise
+    return end
+
+
 def _connected(address: str, name: str, secret: bytes, digest: bytes, timeout: float) -> Connection:
     """A connection to the worker at an address, after its greeting. Raises LinkError that names the worker."""
-    host, port = address_of(address)
     where = f"{name} at {address}"
     try:
-        end = socket.create_connection((host, port), CONNECTING)
+        end = _opened(address)
     except OSError as error:
         hint = "is edgec worker running there?"
         raise LinkError(f"cannot be reached: {error.strerror or error}", hint=hint, where=where) from None
@@ -310,6 +313,4 @@ def _connected(address: str, name: str, secret: bytes, digest: bytes, timeout: f
     except LinkError as error:
         end.close()
         raise LinkError(error.message, hint=error.hint, where=where) from None
-    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    end.setblocking(False)
     return Connection(where, end, timeout)

@@ -98,7 +98,7 @@ def cuts(graph: Graph, shares: Sequence[float]) -> list[list[Cut]]:
         ways = list(_sums(value, between, shares))
         after = following.get(value)
         if ways and after is not None and _is_added(after, value):
-            continue  # the same sums, with a bias or what was carried past them, are a cut too
+            continue  # the same sums with a bias are a cut too
         if not ways and value not in {n for _, n in graph.outputs}:
             continue
         found.append([*ways, *_gathers(value, shares), Cut(value, "one", (value, *(None,) * (len(shares) - 1)))])
@@ -125,7 +125,9 @@ def wanted_of(
 
 
 def _is_added(n: Node, value: Node) -> bool:
-    return n.op == "add" and value in n.args and n.type == value.type
+    """Is a node the value with something added that was not made from it?"""
+    others = [a for a in n.args if a is not value]
+    return n.op == "add" and value in n.args and n.type == value.type and value not in topological(others)
 
 
 def _sums(value: Node, between: Collection[Node], shares: Sequence[float]) -> Iterator[Cut]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from math import isfinite, prod
 from pathlib import Path
@@ -21,7 +21,7 @@ from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES
 from edgec.untrusted import read_json
 
-VERSION = 1
+VERSION = 2
 #: Bounds of what a manifest may claim: parts, tensors, dimensions of one, and bytes of one.
 MOST_PARTS, MOST_TENSORS, MOST_RANK, MOST_BYTES = 1024, 4096, 16, 1 << 34
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,1000}")
@@ -30,11 +30,15 @@ _FOLDER = re.compile(r"part[0-9]{1,4}")
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor that crosses: its name, element type and shape."""
+    """A tensor that crosses: its name, element type and shape.
+
+    One with ``terms`` is given by no part: it is the sum of these tensors, which the coordinator adds in their order.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    terms: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -122,6 +126,8 @@ def _manifest(found: Any) -> Manifest:
     _hold(len(tensors) == len(found["tensors"]), "a tensor is there twice")
     inputs = tuple(_known(n, tensors) for n in _items(found["inputs"], MOST_TENSORS))
     outputs = tuple(_known(n, tensors) for n in _items(found["outputs"], MOST_TENSORS))
+    _hold(not any(tensors[n].terms for n in inputs), "an input is a sum")
+    sums = _sums(tensors, {*inputs, *outputs})
     there = set(inputs)
     _hold(len(there) == len(inputs), "an input is there twice")
     parts = []
@@ -129,11 +135,16 @@ def _manifest(found: Any) -> Manifest:
         part = _part(entry, tensors, len(workers))
         _hold(part.folder == f"part{k}", "parts are not in order")
         _hold(all(r.tensor in there for r in part.reads), "a part reads what no part before it gives")
+        _hold(all(r.tensor not in sums for r in part.reads), "a part reads a term of a sum")
+        _hold(not any(tensors[n].terms for n in part.writes), "a part gives a sum")
         _hold(not there & set(part.writes), "a tensor is written twice")
         there |= set(part.writes)
+        there |= {sums[n] for n in part.writes if n in sums and there.issuperset(tensors[sums[n]].terms)}
         parts.append(part)
     _hold(bool(workers and parts), "it has no parts")
     _hold(there == set(tensors), "a tensor is given by no part")
+    taken = {*outputs, *sums, *(r.tensor for p in parts for r in p.reads)}
+    _hold(taken.issuperset(n for p in parts for n in p.writes), "a part gives what nobody reads")
     return Manifest(
         _text(found["name"]), _text(found["split"]), _text(found["goal"]), _text(found["verdict"]), workers, tensors,
         inputs, outputs, tuple(parts), _whole(found["in_flight"], 1, 2 * MOST_PARTS), _real(found["latency_s"]),
@@ -151,8 +162,23 @@ def _worker(entry: Any) -> WorkerEntry:
 def _tensor(entry: Any) -> Tensor:
     dtype = _text(entry["dtype"])
     _hold(dtype in DTYPES, "a tensor is of no known type")
-    found = Tensor(_text(entry["name"]), dtype, tuple(_whole(n, 0, 1 << 40) for n in _items(entry["shape"], MOST_RANK)))
+    shape = tuple(_whole(n, 0, 1 << 40) for n in _items(entry["shape"], MOST_RANK))
+    found = Tensor(_text(entry["name"]), dtype, shape, tuple(map(_text, _items(entry["terms"], MOST_WORKERS))))
     _hold(found.bytes <= MOST_BYTES, "a tensor is too large")
+    return found
+
+
+def _sums(tensors: Mapping[str, Tensor], others: Collection[str]) -> dict[str, str]:
+    """The sum that every term goes into. A term is no more than that: it is no sum, input or output."""
+    found: dict[str, str] = {}
+    for tensor in tensors.values():
+        _hold(not tensor.terms or tensor.dtype != "bool", "a sum is of truth values")
+        for name in tensor.terms:
+            term = tensors[_known(name, tensors)]
+            _hold((term.dtype, term.shape) == (tensor.dtype, tensor.shape), "a term has another type than its sum")
+            _hold(not term.terms and name not in others and name not in found, "a term is something else too")
+            found[name] = tensor.name
+        _hold(len(tensor.terms) != 1, "a sum has one term")
     return found
 
 

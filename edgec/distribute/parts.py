@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 from edgec.ir.dtypes import DTYPES
@@ -40,18 +41,22 @@ class Part:
 
 @dataclass(frozen=True)
 class Division:
-    """A network as parts, each after those that it reads from. ``split`` is one, pipeline, rows or tensor."""
+    """A network as parts, each after those that it reads from. ``split`` is one, pipeline, rows or tensor.
+
+    ``sums`` are tensors that no part gives: the coordinator adds their terms, in order.
+    """
 
     split: str
     parts: tuple[Part, ...]
     inputs: dict[str, Type]
     outputs: dict[str, Type]
+    sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def tensors(self) -> dict[str, Type]:
-        """Types of the inputs and of everything that a part gives, by name."""
+        """Types of the inputs, of everything that a part gives, and of sums, by name."""
         made = {name: n.type for part in self.parts for name, n in part.graph.outputs}
-        return {**self.inputs, **made}
+        return {**self.inputs, **made, **{name: made[terms[0]] for name, terms in self.sums.items()}}
 
     @property
     def workers(self) -> int:

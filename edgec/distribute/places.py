@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from edgec.errors import UsageError
 from edgec.link.forms import FORMS
 
-#: Bytes that a worker receives, checks and sends in a second, beside its arithmetic.
-HANDLED = 2e9
 #: More workers than this are a slip of the finger.
 MOST_WORKERS = 64
 
@@ -41,6 +39,11 @@ class Place:
     def is_here(self) -> bool:
         """Is it a process of this machine?"""
         return self.link == "local"
+
+    @property
+    def is_by_ssh(self) -> bool:
+        """Is it a process of a machine that ssh reaches?"""
+        return self.link.startswith("ssh:")
 
 
 def places_of(texts: Sequence[str]) -> tuple[Place, ...]:

@@ -1,84 +1,111 @@
 """Speed of a link, measured: bytes a second and seconds of latency.
 
-To this machine it is TCP over loopback, which is what workers here use. Elsewhere a file is copied through the link,
-and a command that does nothing is run: ssh encrypts and starts processes, so a worker's own connection may be faster.
+To this machine it is that of whole messages over loopback, to a process that answers as workers do. Elsewhere a file is
+copied through the link, and a command that does nothing is run: ssh encrypts and starts processes, so a worker's own
+connection may be faster.
 """
 
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import tempfile
-import threading
 import time
-from contextlib import closing
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
 from edgec.device.device import Device
-from edgec.distribute.places import Speed
+from edgec.distribute.connection import Connection
+from edgec.distribute.exchange import Exchange
+from edgec.distribute.links import Handled
+from edgec.distribute.places import Place, Speed
+from edgec.distribute.protocol import checksum
+from edgec.distribute.worker import session
 from edgec.errors import LinkError
 from edgec.link.choose import open_link
 
-#: Round trips that are timed, and bytes that are sent for the bandwidth: over loopback, and through a link.
-TRIPS, SENT, COPIED = 50, 64 << 20, 4 << 20
-_CHUNK = 1 << 20
+#: Messages that are timed of each length, some before them, and their lengths; bytes copied through another link.
+TRIPS, WARM_UP, LENGTHS, COPIED = 60, 10, (64, 1 << 20), 4 << 20
 _PATIENCE = 20.0
+#: What the other process runs, with a port of this machine to connect to.
+_OTHER = "import sys; from edgec.distribute.probe import answer; answer(int(sys.argv[1]))"
 
 
-def probe_place(device: Device, link: str) -> Speed:
-    """The speed of the link to a device. Raises LinkError where it cannot be reached or asked."""
-    return loopback() if link == "local" else through(device, link)
+def probe_place(device: Device, place: Place) -> Speed | Handled:
+    """The speed of the link to a device, here that of messages. Raises LinkError where it is out of reach."""
+    return loopback() if place.is_here else through(device, place.link)
 
 
-def loopback() -> Speed:
-    """Speed of TCP between two threads of this machine."""
+class Echo:
+    """A part that gives back what it was given."""
+
+    def __init__(self, number: int, length: int) -> None:
+        self.number, self.length = number, length
+        self.rooms = [memoryview(bytearray(length))]
+        self.types = self.types_out = checksum([("u8", (length,))])
+
+    def run(self) -> list[memoryview]:
+        return self.rooms
+
+
+def _echoes() -> dict[int, Echo]:
+    return {k: Echo(k, length) for k, length in enumerate(LENGTHS)}
+
+
+def answer(port: int) -> None:
+    """Answer messages at a port of this machine, until the other end is gone."""
+    with socket.create_connection(("127.0.0.1", port), _PATIENCE) as end, suppress(LinkError):
+        session(end, _echoes())
+
+
+def loopback() -> Handled:
+    """Messages to a process of this machine and back, timed. Raises LinkError where it does not answer."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(_PATIENCE)
-        echo = threading.Thread(target=_echo, args=(server,), daemon=True)
-        echo.start()
-        with socket.create_connection(server.getsockname(), _PATIENCE) as end:
-            found = measured(end)
-        echo.join(_PATIENCE)
-    return found
+        port = server.getsockname()[1]
+        other = subprocess.Popen([sys.executable, "-c", _OTHER, str(port)], stdin=subprocess.DEVNULL)
+        try:
+            try:
+                end, _ = server.accept()
+            except TimeoutError:
+                raise LinkError("a process that answers messages does not start", where="loopback") from None
+            return _measured(end)
+        finally:
+            other.kill()
+            other.wait()
 
 
-def measured(end: socket.socket) -> Speed:
-    """Speed of a connection to `echo`: half a round trip of a byte, and many bytes until all are there."""
+def _measured(end: socket.socket) -> Handled:
+    """The costs of messages: of one by the short ones, of a byte by what the long ones take more."""
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    trips = []
-    for _ in range(TRIPS):
+    exchange = Exchange()
+    exchange.add(Connection("loopback", end, _PATIENCE))
+    try:
+        (short, short_own), (long, long_own) = (_trips(exchange, echo) for echo in _echoes().values())
+    finally:
+        exchange.close()
+    more = 2 * (LENGTHS[1] - LENGTHS[0])
+    whole = Speed(more / max(long - short, 1e-9), short / 2)
+    hub = Speed(max(more / max(long_own - short_own, 1e-9), whole.bytes_per_s), min(short_own, short) / 2)
+    return Handled(whole, hub)
+
+
+def _trips(exchange: Exchange, echo: Echo) -> tuple[float, float]:
+    """Seconds of a message and its answer, and those that this process computed meanwhile."""
+    (connection,) = exchange.connections
+    times, begun_own = [], 0.0
+    for k in range(WARM_UP + TRIPS):
+        if k == WARM_UP:
+            begun_own = time.process_time()
         begun = time.perf_counter()
-        end.sendall(b"?")
-        if end.recv(1) != b"?":
-            raise LinkError("the other end does not echo", where="loopback")
-        trips.append(time.perf_counter() - begun)
-    begun = time.perf_counter()
-    end.sendall(b"!")
-    chunk = bytes(_CHUNK)
-    for _ in range(SENT // _CHUNK):
-        end.sendall(chunk)
-    if end.recv(1) != b"!":
-        raise LinkError("the other end does not answer", where="loopback")
-    return Speed(SENT / (time.perf_counter() - begun), median(trips) / 2)
-
-
-def _echo(server: socket.socket) -> None:
-    """Send single bytes back; after a ``!``, take `SENT` bytes and answer one."""
-    end, _ = server.accept()
-    with closing(end):
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        end.settimeout(_PATIENCE)
-        while (word := end.recv(1)) == b"?":
-            end.sendall(word)
-        left = SENT if word == b"!" else 0
-        room = bytearray(_CHUNK)
-        while left:
-            got = end.recv_into(room, min(left, _CHUNK))
-            if not got:
-                return
-            left -= got
-        if word == b"!":
-            end.sendall(b"!")
+        connection.ask(echo.number, echo.types, [memoryview(bytes(echo.length))], echo.length, echo.types_out, None)
+        connection.write()
+        while not exchange.turn():
+            pass
+        times.append(time.perf_counter() - begun)
+    return median(times[WARM_UP:]), (time.process_time() - begun_own) / TRIPS
 
 
 def through(device: Device, link: str) -> Speed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,20 @@ from edgec.artifact.network import Network, Port
 from edgec.distribute.protocol import checksum, raw
 from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES
+
+
+class Served(Protocol):
+    """A part as messages know it: what is received into ``rooms``, and what a run gives back."""
+
+    number: int
+    rooms: list[memoryview]
+    length: int
+    types: int
+    types_out: int
+
+    def run(self) -> list[memoryview]:
+        """Run once on what is in the rooms; the bytes of the outputs in order, valid until the next run."""
+        ...
 
 
 class ServedPart:

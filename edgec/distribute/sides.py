@@ -14,6 +14,7 @@ from edgec.artifact.network import Port
 from edgec.distribute.manifest import Manifest, PartEntry
 from edgec.distribute.parts import Read
 from edgec.distribute.protocol import checksum, raw
+from edgec.distribute.sums import Sum
 from edgec.errors import UsageError
 
 
@@ -26,6 +27,10 @@ class Frame:
         for part in manifest.parts:
             for name in {r.tensor for r in part.reads}:
                 self.readers[name] = self.readers.get(name, 0) + 1
+        self._sums: dict[str, tuple[str, Sum]] = {}
+        for tensor in manifest.tensors.values():
+            own = Sum(tensor) if tensor.terms else None
+            self._sums |= {name: (tensor.name, own) for name in tensor.terms if own is not None}
         self.left = len(manifest.parts)
         self.waiting = set(range(len(manifest.parts)))
 
@@ -34,6 +39,16 @@ class Frame:
         found = [k for k in sorted(self.waiting) if all(r.tensor in self.tensors for r in manifest.parts[k].reads)]
         self.waiting -= set(found)
         return found
+
+    def take(self, name: str, array: np.ndarray) -> None:
+        """Keep a tensor that a part gave, where it is read; of a term, the sum, once that is complete."""
+        if name in self._sums:
+            whole, own = self._sums[name]
+            total = own.take(name, array)
+            if total is not None:
+                self.take(whole, total)
+        elif self.readers.get(name):
+            self.tensors[name] = array
 
     def let_go(self, names: Iterable[str]) -> None:
         """Forget tensors that no part reads any more."""

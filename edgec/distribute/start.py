@@ -1,4 +1,4 @@
-"""Worker processes of this machine, started for a coordinator and ended with it."""
+"""Worker processes, started for a coordinator and ended with it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from edgec.distribute.protocol import SECRET
 from edgec.errors import LinkError
+from edgec.link.base import Link
 from edgec.text import printable
 
 #: Seconds until a worker listens, and until one that is told to end has ended.
@@ -25,11 +27,12 @@ LISTENS = "listening at "
 
 @dataclass
 class Started:
-    """A worker process and the address that it listens at."""
+    """A worker process and the address that it listens at; for one elsewhere, the ssh to it, and the link."""
 
     process: subprocess.Popen[bytes]
     address: str
     errors: IO[bytes]
+    link: Link | None = None
 
     def told(self) -> str:
         """The last line of what it complained about."""
@@ -39,6 +42,9 @@ class Started:
 
     def end(self) -> None:
         """End it: it goes by itself when its connection is closed, and is killed where it does not."""
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
         try:
             self.process.wait(LAST)
         except subprocess.TimeoutExpired:
@@ -47,6 +53,8 @@ class Started:
         if self.process.stdout is not None:
             self.process.stdout.close()
         self.errors.close()
+        if self.link is not None:
+            self.link.close()
 
 
 def start(
@@ -71,7 +79,7 @@ def start(
         env={**os.environ, SECRET: secret.decode()},
     )  # fmt: skip
     found = Started(process, "", errors)
-    line = _first_line(process)
+    line = first_line(process)
     if not line.startswith(LISTENS):
         process.kill()
         process.wait()
@@ -82,7 +90,7 @@ def start(
     return found
 
 
-def _first_line(process: subprocess.Popen[bytes]) -> str:
+def first_line(process: subprocess.Popen[bytes]) -> str:
     """The first line that a process prints; what there is of it where it ends, or takes too long."""
     assert process.stdout is not None
     said, end = b"", time.monotonic() + PATIENCE

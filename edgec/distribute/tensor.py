@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import inf
 
 from edgec.distribute.cuts import Annotation, Cut, cuts, narrow, wanted_of
+from edgec.distribute.links import Links
 from edgec.distribute.parts import Division, Part, Read
-from edgec.distribute.places import HANDLED, Speed
 from edgec.distribute.rows import Indivisible
 from edgec.distribute.shards import reduced, work
 from edgec.ir.graph import Graph, Node, intern, placeholder, topological
@@ -44,8 +44,11 @@ class Way:
 Lead = Callable[["Cut | None", Cut], "Stretch | None"]
 
 
-def leads(graph: Graph, operations_per_s: Sequence[float], speeds: Sequence[Speed]) -> Lead:
-    """The prices of stretches: the slowest worker counts, and links carry what is read and given."""
+def leads(graph: Graph, operations_per_s: Sequence[float], links: Links) -> Lead:
+    """The prices of stretches: the slowest worker counts, and wires carry what is read and given.
+
+    The coordinator handles all messages one after the other, and adds up partial sums.
+    """
     inputs = frozenset(graph.inputs)
     known: dict[tuple[Node | None, Node], tuple[int, int] | None] = {}
 
@@ -57,25 +60,27 @@ def leads(graph: Graph, operations_per_s: Sequence[float], speeds: Sequence[Spee
         return known[begin, piece]
 
     def lead(begin: Cut | None, end: Cut) -> Stretch | None:
-        seconds, weights = 0.0, []
+        seconds, passed, weights = 0.0, 0.0, []
         read = sum(n.type.bytes for n in inputs) if begin is None else handed(begin)
-        for piece, rate, speed in zip(end.pieces, operations_per_s, speeds):
+        for worker, (piece, rate) in enumerate(zip(end.pieces, operations_per_s)):
             found = needed(begin.value if begin is not None else None, piece) if piece is not None else (0, 0)
             if found is None:
                 return None
             weights.append(found[1])
             if piece is not None:
-                moved = read + piece.type.bytes
-                own = found[0] / rate + speed.seconds(moved) + moved / HANDLED + 2 * speed.latency_s
+                given = piece.type.bytes
+                passed += links.passed(read) + links.passed(given, given if end.kind == "sums" else 0)
+                own = found[0] / rate + links.handled(worker, read) + links.handled(worker, given)
+                own += links.wire(worker, read + given) + 2 * links.latency(worker)
                 seconds = max(seconds, own)
-        return Stretch(seconds, tuple(weights))
+        return Stretch(seconds + passed, tuple(weights))
 
     return lead
 
 
 def handed(cut: Cut) -> int:
-    """Bytes that a reader of a cut receives: all of its partial sums, or its slices."""
-    return sum(p.type.bytes for p in cut.pieces if p is not None)
+    """Bytes that a reader of a cut receives: the value, whether it is put together from slices or added up."""
+    return cut.value.type.bytes
 
 
 def ways(
@@ -134,10 +139,15 @@ def _few(found: list[Way]) -> list[Way]:
 
 
 def along(graph: Graph, way: Way, price: Callable[[int, Graph], float]) -> Division:
-    """The division: a part for every piece of every cut, and one that puts the outputs together."""
+    """The division: a part for every piece of every cut, and one that puts the outputs together.
+
+    Partial sums are terms that the coordinator adds: a reader has one port for the value. An output that is such a
+    value needs no part.
+    """
     names = {str(n.attributes["name"]) for n in graph.inputs} | {name for name, _ in graph.outputs}
     prefix = next(p for p in ("shard", *(f"shard{k}" for k in range(99))) if not any(n.startswith(p) for n in names))
     parts: list[Part] = []
+    sums: dict[str, tuple[str, ...]] = {}
     begin: tuple[Node, Node, tuple[Node, ...]] | None = None
     shared = way.cuts[:-1] if way.cuts[-1].kind == "one" else way.cuts  # the last part is the first worker's anyway
     for number, cut in enumerate(shared):
@@ -148,20 +158,18 @@ def along(graph: Graph, way: Way, price: Callable[[int, Graph], float]) -> Divis
                 own = _graph(graph, ((name, piece),), begin)
                 parts.append(Part(worker, own, _reads(own), price(worker, own)))
                 ports.append(placeholder(name, piece.type))
-        begin = (cut.value, _together(cut, ports), tuple(ports))
-    last = _graph(graph, graph.outputs, begin)
-    parts.append(Part(0, last, _reads(last), price(0, last)))
+        if cut.kind == "sums" and len(ports) > 1:
+            name = next((name for name, n in graph.outputs if n is cut.value), f"{prefix}{number}")
+            sums[name] = tuple(str(port.attributes["name"]) for port in ports)
+            ports = [placeholder(name, cut.value.type)]
+        whole = node("concat", *ports, axis=cut.axis) if len(ports) > 1 else ports[0]
+        begin = (cut.value, whole, tuple(ports))
+    rest = tuple((name, n) for name, n in graph.outputs if name not in sums)
+    if rest:
+        last = _graph(graph, rest, begin)
+        parts.append(Part(0, last, _reads(last), price(0, last)))
     inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
-    return Division("tensor", tuple(parts), inputs, {name: n.type for name, n in graph.outputs})
-
-
-def _together(cut: Cut, ports: Sequence[Node]) -> Node:
-    whole = ports[0]
-    if cut.kind == "gather":
-        return node("concat", *ports, axis=cut.axis) if len(ports) > 1 else whole
-    for port in ports[1:]:
-        whole = node("add", whole, port)
-    return whole
+    return Division("tensor", tuple(parts), inputs, {name: n.type for name, n in graph.outputs}, sums)
 
 
 def _reads(graph: Graph) -> tuple[Read, ...]:
@@ -185,7 +193,7 @@ def _graph(
 
 
 def offered(
-    graph: Graph, operations_per_s: Sequence[float], speeds: Sequence[Speed], asked: Sequence[Annotation] = (),
+    graph: Graph, operations_per_s: Sequence[float], links: Links, asked: Sequence[Annotation] = (),
     limit: int | None = None,
 ) -> list[Way]:  # fmt: skip
     """The ways to divide a graph for workers of these rates, the fastest first; all of them divide what is asked for.
@@ -197,7 +205,7 @@ def offered(
     if not stages:
         return []
     wanted, required = wanted_of(stages, asked, len(operations_per_s))
-    lead = leads(graph, operations_per_s, speeds)
+    lead = leads(graph, operations_per_s, links)
     found = ways(wanted, lead, required, limit)
     if found or limit is None:
         return found

@@ -1,7 +1,8 @@
 """Predicted times of a divided network: its run, played through on workers and links that do one thing at a time.
 
-Tensors go from the coordinator to a worker and back. A link carries messages one after the other in each direction, and
-so does the coordinator's own where the workers share it (``hub``). A worker computes what has arrived first.
+Tensors go from the coordinator to a worker and back. A wire carries messages one after the other in each direction, and
+so does the coordinator's own where workers elsewhere share it. The coordinator handles one message at a time, of both
+directions, and adds what arrives to sums. A worker computes what has arrived first.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from edgec.distribute.places import HANDLED, Speed
+from edgec.distribute.links import Links
 
 #: Frames that are played through for the time between two of them, at least.
 FRAMES = 24
@@ -19,13 +20,17 @@ FRAMES = 24
 
 @dataclass(frozen=True)
 class Job:
-    """A part as the prediction sees it: where it runs, for how long, what it moves, and the parts it waits for."""
+    """A part as the prediction sees it: where it runs, for how long, what it moves, and the parts it waits for.
+
+    ``bytes_added`` of what it gives are added to sums.
+    """
 
     worker: int
     seconds: float
     bytes_in: int
     bytes_out: int
     after: tuple[int, ...]
+    bytes_added: int = 0
 
 
 @dataclass(frozen=True)
@@ -37,18 +42,25 @@ class Predicted:
     bytes_a_frame: int
 
 
-def predict(jobs: Sequence[Job], speeds: Sequence[Speed], in_flight: int, hub: Speed | None = None) -> Predicted:
-    """Times of ``jobs`` over links of ``speeds`` (one a worker) with so many frames at once."""
-    (latency,) = _ends(jobs, speeds, 1, 1, hub)
-    ends = sorted(_ends(jobs, speeds, max(FRAMES, 6 * in_flight), in_flight, hub))
+def predict(jobs: Sequence[Job], links: Links, in_flight: int) -> Predicted:
+    """Times of ``jobs`` over links, with so many frames at once."""
+    (latency,) = _ends(jobs, links, 1, 1)
+    ends = sorted(_ends(jobs, links, max(FRAMES, 6 * in_flight), in_flight))
     half = len(ends) // 2  # the first frames fill the pipeline
     period = (ends[-1] - ends[half - 1]) / (len(ends) - half)
-    busiest = max(sum(j.seconds for j in jobs if j.worker == w) for w in {j.worker for j in jobs})
-    period = max(period, busiest)  # frames that take turns on all workers may end close together
+    work = {w: sum(_occupied(j, links) for j in jobs if j.worker == w) for w in {j.worker for j in jobs}}
+    hub = sum(links.passed(j.bytes_in) + links.passed(j.bytes_out, j.bytes_added) for j in jobs)
+    # frames that take turns on all workers may end close together
+    period = max(period, hub, *work.values(), (hub + sum(work.values())) / links.cores)
     return Predicted(latency, period, sum(j.bytes_in + j.bytes_out for j in jobs))
 
 
-def _ends(jobs: Sequence[Job], speeds: Sequence[Speed], frames: int, in_flight: int, hub: Speed | None) -> list[float]:
+def _occupied(job: Job, links: Links) -> float:
+    """Seconds of a worker: those of the kernels, and those of both messages."""
+    return job.seconds + links.handled(job.worker, job.bytes_in) + links.handled(job.worker, job.bytes_out)
+
+
+def _ends(jobs: Sequence[Job], links: Links, frames: int, in_flight: int) -> list[float]:
     """The times when frames are done, in order."""
     free: dict[tuple[str, int], float] = {}
     waiting: dict[tuple[int, int], int] = {}
@@ -79,17 +91,21 @@ def _ends(jobs: Sequence[Job], speeds: Sequence[Speed], frames: int, in_flight: 
     while events:
         at, _, frame, k, step = heapq.heappop(events)
         job = jobs[k]
-        speed = speeds[job.worker]
-        if step == "compute":
-            own = job.seconds + (job.bytes_in + job.bytes_out) / HANDLED
-            push(occupy(at, own, ("worker", job.worker)), frame, k, "out")
+        if step == "in":
+            push(occupy(at, links.passed(job.bytes_in), ("hub", 0)), frame, k, "to")
             continue
-        if step in ("in", "out"):
-            moved = job.bytes_in if step == "in" else job.bytes_out
-            if hub is not None:
-                at = occupy(at, hub.seconds(moved), (f"hub {step}", 0)) - hub.seconds(moved)
-            arrived = occupy(at, speed.seconds(moved), (step, job.worker)) + speed.latency_s
-            push(arrived, frame, k, "compute" if step == "in" else "done")
+        if step == "compute":
+            push(occupy(at, _occupied(job, links), ("worker", job.worker)), frame, k, "from")
+            continue
+        if step in ("to", "from"):
+            moved = job.bytes_in if step == "to" else job.bytes_out
+            if links.shared is not None and links.wires[job.worker] is not None:
+                at = occupy(at, links.shared.seconds(moved), (f"shared {step}", 0)) - links.shared.seconds(moved)
+            arrived = occupy(at, links.wire(job.worker, moved), (step, job.worker)) + links.latency(job.worker)
+            push(arrived, frame, k, "compute" if step == "to" else "out")
+            continue
+        if step == "out":
+            push(occupy(at, links.passed(job.bytes_out, job.bytes_added), ("hub", 0)), frame, k, "done")
             continue
         left[frame] -= 1
         for r in readers[k]:

@@ -28,7 +28,7 @@ from edgec.distribute.protocol import (
     received,
     require,
 )
-from edgec.distribute.served import ServedPart, digest_of
+from edgec.distribute.served import Served, ServedPart, digest_of
 from edgec.errors import EdgecError, LinkError, UsageError
 
 #: Seconds in which the rest of a message has to come once it has begun, and in which an answer has to go.
@@ -75,14 +75,14 @@ def serve(
                 try:
                     greet_as_worker(end, secret, digest)
                     is_known = True
-                    _session(end, parts)
+                    session(end, parts)
                 except LinkError as error:
                     complain(error.message)
             if once and is_known:
                 return
 
 
-def _session(end: socket.socket, parts: Mapping[int, ServedPart]) -> None:
+def session(end: socket.socket, parts: Mapping[int, Served]) -> None:
     """Answer one coordinator until it goes. Raises LinkError for a message that is not due."""
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     last = dict.fromkeys(parts, -1)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from edgec.errors import LinkError
 from edgec.link.base import Ended, Link, again, call, told, tool
@@ -46,6 +48,26 @@ class Ssh(Link):
         again(lambda: self._copy(str(path), f"{self._host}:{self._folder}/{name}"), self.name)
         again(lambda: self._shell(f"chmod 755 {self._folder}/{name}"), self.name)
 
+    def send_folder(self, path: Path) -> None:
+        """Put a folder with all that is in it into ours, under its name."""
+        again(lambda: self._copy(str(path.absolute()), f"{self._host}:{self._folder}/", "-r"), self.name)
+
+    def popen(self, script: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start a script of its shell in the folder. Its input and output are pipes; it goes on until they end."""
+        line = f"cd {self._folder} && exec sh -c {shlex.quote(script)}"
+        return subprocess.Popen(
+            [*self._ssh(), self._host, line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+        )
+
+    def forward(self, port: int) -> Path:
+        """A socket file of this machine, connections to which go to a port of 127.0.0.1 there."""
+        path = Path(self._control.name) / f"port{port}"
+        way = ["-O", "forward", "-L", f"{path}:127.0.0.1:{port}"]
+        ended = call([*self._ssh(), *way, self._host], self.name)
+        if ended.code != 0:
+            raise LinkError(f"no connection to a port there{told(ended)}", where=self.name)
+        return path
+
     def fetch(self, name: str, path: Path) -> None:
         again(lambda: self._copy(f"{self._host}:{self._folder}/{name}", str(path)), self.name)
 
@@ -79,8 +101,8 @@ class Ssh(Link):
             raise LinkError(f"the connection failed{told(ended)}", where=self.name)
         return ended
 
-    def _copy(self, source: str, target: str) -> None:
+    def _copy(self, source: str, target: str, *words: str) -> None:
         port = ["-P", self._port] if self._port else []
-        ended = call([tool("scp", _HINT), "-q", *self._options, *port, source, target], self.name)
+        ended = call([tool("scp", _HINT), "-q", *words, *self._options, *port, source, target], self.name)
         if ended.code != 0:
             raise LinkError(f"a file could not be copied{told(ended)}", where=self.name)

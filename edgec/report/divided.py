@@ -81,7 +81,10 @@ def _rate(frames: float | None) -> str:
 
 
 def bench_record(manifest: Manifest, measured: Measured) -> Record:
-    """Measured figures beside those that were predicted; ``ratio`` is one device alone over the time between frames."""
+    """Measured figures beside those that were predicted; ``ratio`` is one device alone over the time between frames.
+
+    Predicted memory is that of weights and arenas; Python and messages take more.
+    """
     m, t = manifest, measured.timing
     return {
         **head("bench"), "split": m.split, "goal": m.goal, "median_ms": t.median_ms, "p10_ms": t.p10_ms,
@@ -92,7 +95,8 @@ def bench_record(manifest: Manifest, measured: Measured) -> Record:
         "predicted_bytes_a_frame": m.bytes_a_frame, "alone_ms": m.alone_s * 1e3,
         "ratio": m.alone_s * measured.frames_per_second,
         "workers": [
-            {"worker": k, "device": w.device, "link": w.link, "resident_bytes": measured.memory[k]}
+            {"worker": k, "device": w.device, "link": w.link, "resident_bytes": measured.memory[k],
+             "predicted_bytes": sum(p.arena_bytes + p.weights_bytes for p in m.parts if p.worker == k)}
             for k, w in enumerate(m.workers)
         ],
     }  # fmt: skip
@@ -105,7 +109,7 @@ def draw_bench(found: Record) -> RenderableType:
     drawn.add_row("stream", _rate(found["frames_per_second"]), _rate(found["predicted_frames_per_second"]))
     drawn.add_row("bytes a frame", size(found["bytes_a_frame"]), size(found["predicted_bytes_a_frame"]))
     for w in found["workers"]:
-        drawn.add_row(escape(f"memory of worker {w['worker']}"), size(w["resident_bytes"]), "")
+        drawn.add_row(escape(f"memory of worker {w['worker']}"), size(w["resident_bytes"]), size(w["predicted_bytes"]))
     devices = len(found["workers"])
     said = f"{found['split']} on {devices} device{'s' if devices > 1 else ''}: {found['ratio']:.2f}x the frames of one"
     return Group(drawn, f"[bold]{said}[/] ({duration(found['alone_ms'])} when it was built)")

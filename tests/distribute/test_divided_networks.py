@@ -71,6 +71,20 @@ def test_what_does_not_pay_is_refused(tmp_path: Path) -> None:
     assert built.choice.others, "nothing was tried"
 
 
+def test_what_measured_parts_show_to_be_slower_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that take longer than was predicted are built, timed and given up for one device."""
+    times = {"whole": 0.2, "parts": 0.3}
+    monkeypatch.setattr("edgec.distribute.build.time_built", lambda built: times.get(built.folder.name, times["parts"]))
+    for goal in ("throughput", "latency"):
+        built = divided(tmp_path, 2, "auto", force=False, goal=goal)
+        assert built.manifest.split == "one" and sorted(p.name for p in built.folder.glob("part*")) == ["part0"]
+        assert "does not pay, by measured kernels" in built.manifest.verdict
+    times.update(parts=0.01)
+    assert divided(tmp_path, 2, "auto", force=False).manifest.split != "one"
+    with edgec.Several(built.folder) as network:
+        assert check_over(network).ok
+
+
 def test_a_folder_of_something_else_stays(tmp_path: Path) -> None:
     (tmp_path / "over").mkdir()
     (tmp_path / "over" / "mine.txt").write_text("mine")

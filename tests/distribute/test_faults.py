@@ -177,7 +177,7 @@ def _damaged(folder: Path, change: Callable[[dict[str, Any]], None]) -> dict[str
 
 
 DAMAGES: dict[str, Callable[[dict[str, Any]], None]] = {
-    "another version": lambda m: m.update(divided=2),
+    "another version": lambda m: m.update(divided=1),
     "no parts": lambda m: m.update(parts=[]),
     "a worker too many": lambda m: m["parts"][0].update(worker=9),
     "a folder elsewhere": lambda m: m["parts"][0].update(folder="../part0"),

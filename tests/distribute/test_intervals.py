@@ -12,7 +12,8 @@ from small_graphs import conv, graph, relu, value, weights
 
 from edgec.distribute.consecutive import along, chain_of, in_sequence, stage_cost, within
 from edgec.distribute.intervals import best_intervals
-from edgec.distribute.places import Speed
+from edgec.distribute.links import links_of
+from edgec.distribute.places import Speed, places_of
 from edgec.distribute.prices import Prices
 from edgec.distribute.timeline import Job, predict
 from edgec.ir.graph import Graph
@@ -62,10 +63,11 @@ def test_pipelines_equal_exhaustive_search_on_drawn_networks(seed: int) -> None:
     options = resolve({})
     prices = Prices((options,) * 3, (1.0, 1.3, 0.7))
     speeds = [Speed(1e8, 1e-4), Speed(3e8, 1e-4), Speed(1e9, 1e-5)]
+    links = links_of(places_of(["host@ssh:board"] * 3), speeds)
     g = drawn(seed)
     plan = prices.planned(g, 0)
     chain = chain_of(plan, prices.of_blocks(plan))
-    cost = stage_cost(chain, speeds)
+    cost = stage_cost(chain, links)
     n = len(chain.values)
     for workers in (1, 2, 3):
         if workers > len(chain.values):
@@ -76,14 +78,14 @@ def test_pipelines_equal_exhaustive_search_on_drawn_networks(seed: int) -> None:
 
         best, ends = best_intervals(len(chain.values), workers, cost)
         assert best == pytest.approx(min(map(largest, everything(len(chain.values), workers))), rel=1e-12)
-        found = in_sequence(chain, speeds, workers)
+        found = in_sequence(chain, links, workers)
         assert found is not None and found == along(chain, ends)
         heaviest = {e: max(chain.weights[i][j] for i, j in zip((0, *e), e)) for e in everything(n, workers)}
         for limit in sorted(set(heaviest.values())):
             under = [largest(e) for e, most in heaviest.items() if most <= limit]
             best, ends = best_intervals(n, workers, within(chain, cost, limit))
             assert best == pytest.approx(min(under), rel=1e-12) and heaviest[ends] <= limit
-        lightest = in_sequence(chain, speeds, workers, 1)
+        lightest = in_sequence(chain, links, workers, 1)
         assert lightest in [along(chain, e) for e, most in heaviest.items() if most == min(heaviest.values())]
 
 
@@ -91,6 +93,7 @@ def test_no_period_is_shorter_than_the_work_of_a_worker() -> None:
     """Parts that take turns on both workers end close together, many frames at once, and are no faster for that."""
     jobs = [Job(k % 2, 0.01, 1000, 1000, (k - 2, k - 1) if k % 2 == 0 and k else (k - 3, k - 2) if k > 1 else ())
             for k in range(8)]  # fmt: skip
+    links = links_of(places_of(["host@ssh:board"] * 2), [Speed(1e9, 1e-4)] * 2)
     for frames in (1, 4, 9, 40):
-        found = predict(jobs, [Speed(1e9, 1e-4)] * 2, frames)
+        found = predict(jobs, links, frames)
         assert found.period_s >= 0.04 and found.latency_s >= 0.04

@@ -10,7 +10,8 @@ from small_graphs import arrays, conv, graph, pad, relu, softmax, transpose, val
 
 from edgec.distribute import shards
 from edgec.distribute.cuts import Cut, cuts, narrow
-from edgec.distribute.places import Speed
+from edgec.distribute.links import links_of
+from edgec.distribute.places import Speed, places_of
 from edgec.distribute.rows import Indivisible, Span
 from edgec.distribute.shards import Shards
 from edgec.distribute.tensor import Stretch, is_shared, leads, ways
@@ -116,7 +117,8 @@ def test_the_choice_is_that_of_exhaustive_search(seed: int) -> None:
     g = drawn(seed)
     rates = [float(r) for r in random.uniform(1e7, 1e9, 2)]
     stages = cuts(g, rates)
-    lead = leads(g, rates, [Speed(float(b), 1e-5) for b in random.uniform(1e6, 1e9, 2)])
+    speeds = [Speed(float(b), 1e-5) for b in random.uniform(1e6, 1e9, 2)]
+    lead = leads(g, rates, links_of(places_of(["host@ssh:a", "host@ssh:b"]), speeds))
     assert 3 <= len(stages) <= 7
     prices: list[tuple[float, int]] = []
     for chosen in everything(stages):
@@ -143,3 +145,17 @@ def test_all_paths_go_through_narrow_values() -> None:
     z = node("add", y, node("matmul", y, weights(12, 12)))
     assert narrow(graph(z)) == [y.args[0], y, z]
     assert narrow(graph(node("add", x, y))) == [node("add", x, y)]
+
+
+def test_a_value_that_is_carried_on_may_be_shared() -> None:
+    """As in a transformer that normalizes what it reads: each layer adds to what is carried past it."""
+    carried = x
+    for wide in (30, 31):
+        made = node("matmul", relu(node("matmul", carried, weights(12, wide))), weights(wide, 12))
+        carried = node("add", carried, made)
+    first = carried.args[0]
+    found = {stage[0].value: [c.kind for c in stage] for stage in cuts(graph(carried), [1.0, 1.0])}
+    assert "sums" in found[first] and "sums" in found[carried]
+    biased = node("add", node("matmul", relu(carried), weights(12, 12)), weights(3, 12))
+    stages = [stage[0].value for stage in cuts(graph(relu(biased)), [1.0, 1.0])]
+    assert biased in stages and biased.args[0] not in stages

@@ -96,6 +96,8 @@ def carried_twice() -> onnx.ModelProto:
 
 
 NETWORKS = {"mlp": mlp, "carried": carried_twice, "convs": convs, "attention": attention, "residual": tower}
+#: Dimensions of these whose division leaves partial sums.
+SUMS = {"mlp": ["first=1"], "carried": ["up0=1", "up1=1"], "convs": ["wide=1"], "attention": ["q_product=2"]}
 
 
 def shared(folder: Path, made: onnx.ModelProto, workers: int, **wanted: Any) -> BuiltParts:
@@ -106,12 +108,16 @@ def shared(folder: Path, made: onnx.ModelProto, workers: int, **wanted: Any) -> 
     return build_over(path, folder / "over", over=["host@local"] * workers, **{**usual, **wanted})
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_gives_what_one_device_gives(name: str, workers: int, tmp_path: Path) -> None:
+CASES = [*((name, workers, ()) for name in NETWORKS for workers in (1, 2, 3)),
+         *((name, workers, tuple(SUMS[name])) for name in SUMS for workers in (2, 3))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "workers", "shard"), CASES)
+def test_gives_what_one_device_gives(name: str, workers: int, shard: tuple[str, ...], tmp_path: Path) -> None:
     made = NETWORKS[name]()
     whole = edgec.build(made.SerializeToString())
-    built = shared(tmp_path, made, workers)
+    built = shared(tmp_path, made, workers, shard=shard)
+    assert not shard or {len(t.terms) for t in built.manifest.tensors.values() if t.terms} == {workers}
     assert built.manifest.split == ("tensor" if workers > 1 else "one")
     assert {p.worker for p in built.manifest.parts} == set(range(workers))
     with edgec.Several(built.folder) as network:

@@ -67,6 +67,7 @@ class WorkerMemory(TypedDict):
     device: Annotated[str, "name or file"]
     link: Annotated[str, "how it is reached"]
     resident_bytes: Annotated[int, "greatest resident memory of its process; 0 where its system does not tell"]
+    predicted_bytes: Annotated[int, "weights and arenas of its parts"]
 
 
 class DividedBenchAnswer(Answered):

@@ -1,0 +1,74 @@
+"""Predicted times: the coordinator handles one message at a time, and what it adds takes time as well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from edgec.distribute.links import ADDED, HANDLING, Handled, Links, links_of
+from edgec.distribute.places import Speed, places_of
+from edgec.distribute.timeline import Job, predict
+
+SIZE = 1_000_000
+FREE = Speed(inf, 0.0)
+
+
+def links(workers: int, hub: Speed, worker: Speed = FREE, wire: Speed | None = None, **more: object) -> Links:
+    return replace(Links((wire,) * workers, (worker,) * workers, hub), **more)  # type: ignore[arg-type]
+
+
+def layer(workers: int) -> list[Job]:
+    """Shares of one sum, each on a worker of its own, and a part that reads it."""
+    shares = [Job(w, 0.01, SIZE, SIZE, (), SIZE if w else 0) for w in range(workers)]
+    return [*shares, Job(0, 0.005, SIZE, SIZE, tuple(range(workers)))]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_messages_of_all_workers_pass_the_coordinator(workers: int) -> None:
+    hub = Speed(1e9, 1e-4)
+    one = 1e-4 + SIZE / 1e9
+    # Shares are sent one after the other, and come back so: the last one waits for the additions before it.
+    expected = workers * one + 0.01 + one + (workers - 1) * SIZE / ADDED + one + 0.005 + one
+    found = predict(layer(workers), links(workers, hub), 1)
+    assert found.latency_s == pytest.approx(expected, rel=1e-9)
+    assert found.bytes_a_frame == 2 * (workers + 1) * SIZE
+
+
+def test_workers_take_time_for_messages_too() -> None:
+    job = Job(0, 0.01, SIZE, SIZE, ())
+    worker = Speed(2e9, 2e-4)
+    found = predict([job], links(1, FREE, worker), 1)
+    assert found.latency_s == pytest.approx(0.01 + 2 * (2e-4 + SIZE / 2e9))
+    assert found.period_s >= found.latency_s * 0.999
+
+
+def test_no_period_is_shorter_than_the_work_of_the_machine() -> None:
+    jobs = [Job(w, 0.01, SIZE, SIZE, (w - 1,) if w else ()) for w in range(3)]
+    hub = Speed(1e9, 0.0)
+    free = predict(jobs, links(3, hub), 6).period_s
+    assert free == pytest.approx(0.01, rel=0.1)
+    two = predict(jobs, links(3, hub, cores=2.0), 6).period_s
+    assert two == pytest.approx((3 * 0.01 + 6 * SIZE / 1e9) / 2)
+    slow = Speed(1e8, 0.0)
+    assert predict(jobs, links(3, slow), 6).period_s >= 6 * SIZE / 1e8
+
+
+def test_a_wire_elsewhere_is_shared_in_each_direction() -> None:
+    jobs = [Job(w, 0.0, SIZE, 0, ()) for w in range(3)]
+    wire = Speed(1e8, 1e-3)
+    far = links_of(places_of(["host@ssh:a", "host@ssh:b", "host@ssh:c"]), [wire] * 3)
+    alone = predict(jobs[:1], far, 1).latency_s
+    assert predict(jobs, far, 1).latency_s == pytest.approx(alone + 2 * SIZE / 1e8, rel=0.01)
+    assert far.shared == wire and far.cores == inf
+
+
+def test_links_here_are_those_that_were_measured() -> None:
+    here = Handled(Speed(1e9, 1e-4), Speed(3e9, 4e-5))
+    places = places_of(["host@local", "host@ssh:a"])
+    mixed = links_of(places, [here.whole, Speed(1e8, 1e-3)], here, 2.0)
+    assert mixed.wires == (None, Speed(1e8, 1e-3)) and mixed.hub == here.hub and mixed.cores == inf
+    assert mixed.workers[1] == HANDLING and mixed.workers[0].latency_s == pytest.approx(6e-5)
+    given = links_of(places[:1], [Speed(1e8, 1e-3)], None, 2.0)
+    assert given.wires == (Speed(1e8, 1e-3),) and given.hub == HANDLING and given.cores == 2.0
