@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
@@ -68,6 +69,9 @@ NEEDS: tuple[Need, ...] = (
          "pip install 'edgec[torch]'", packages=("torch", "onnxscript")),
     Need("cmake", "the CMake project of every build; --app pi, jetson; --bindings java", "apt install cmake",
          programs=("cmake",)),
+    Need("GStreamer", "--app gstreamer", "apt install libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev pkg-config "
+         "gstreamer1.0-tools", look=lambda: _has_gstreamer()),
+    Need("colcon", "building the package of --app ros2", "install ROS 2", programs=("colcon",)),
     Need("make", "--app embedded", "apt install make", programs=("make",)),
     Need("pio", "building the project of --app platformio", "pip install platformio", programs=("pio",)),
     Need("arduino-cli", "using --app arduino without the IDE", "install Arduino CLI", programs=("arduino-cli",)),
@@ -131,6 +135,12 @@ def _has_nvcc() -> bool:
         return bool(compiler_for(load_device("cuda_sm90"), None))
     except EdgecError:
         return False
+
+
+def _has_gstreamer() -> bool:
+    config = shutil.which("pkg-config")
+    wanted = [config or "", "--exists", "gstreamer-1.0", "gstreamer-base-1.0", "gstreamer-video-1.0"]
+    return config is not None and subprocess.run(wanted, check=False).returncode == 0
 
 
 def _is_installed(package: str) -> bool:
