@@ -55,6 +55,7 @@ NEEDS: tuple[Need, ...] = (
          packages=("ai_edge_litert",)),
     Need("ziglang", "a C compiler for this machine and for others; edgec wheel; --app android, apk, web",
          "pip install 'edgec[zig]'", packages=("ziglang",)),
+    Need("cryptography", "edgec encrypt", "pip install 'edgec[encrypt]'", packages=("cryptography",)),
     Need("Pillow", "edgec samples of pictures", "pip install 'edgec[pictures]'", packages=("PIL",)),
     Need("distributed", "edgec device farm --scheduler", "pip install 'edgec[farm]'", packages=("distributed",)),
     Need("starlette", "edgec serve-lm", "pip install 'edgec[serve]'", packages=("starlette", "uvicorn")),
