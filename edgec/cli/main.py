@@ -15,7 +15,6 @@ from edgec.cli import certify as certify_verb
 from edgec.cli import chat as chat_verbs
 from edgec.cli import device as device_verbs
 from edgec.cli import divided
-from edgec.cli import encrypt as encrypt_verb
 from edgec.cli import kernel as kernel_verb
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
@@ -346,7 +345,6 @@ train_verb.register(app)
 chat_verbs.register(app)
 trust_verb.register(app)
 wheel_verb.register(app)
-encrypt_verb.register(app)
 schema_verb.register(app)
 worker_verb.register(app)
 
