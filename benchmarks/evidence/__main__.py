@@ -80,7 +80,8 @@ def page(found: Sequence[Loop], rules: Mapping[str, Counter[str]]) -> str:
     version = subprocess.run(["cppcheck", "--version"], capture_output=True, text=True, check=False).stdout.strip()
     return "\n".join([
         HEAD, "## Loops\n", LOOPS, *lines, "\n## MISRA C\n", MISRA, *table,
-        f"\n## Provenance\n\nedgec {edgec.__version__}, {version}.\n\n```sh\npython -m benchmarks.evidence --write docs/results/evidence.md\n```\n",
+            f"\n## Provenance\n\nedgec {edgec.__version__}, {version}.\n",
+            "```sh\npython -m benchmarks.evidence --write docs/results/evidence.md\n```\n",
     ])  # fmt: skip
 
 

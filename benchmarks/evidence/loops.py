@@ -4,6 +4,7 @@ A line a loop: file, line, the most iterations of one entry, and the form that g
 
 - ``constant``: ``for (i = 0; i < 8; i += 2)``, exact unless the loop is left early;
 - ``share``: tasks that threads divide; one thread alone has all of them;
+- ``chunk``: tiles of one task, of which the last one may have fewer;
 - ``lanes``: whole vectors of a row, at most one for each of its elements;
 - ``open``: none of these, and no bound.
 """
@@ -17,6 +18,8 @@ from pathlib import Path
 
 #: Loops over what threads share, in the function that they are in.
 _SHARE = re.compile(r"const ec_int first = (\d+) \* thread / threads, last = \1 \* \(thread \+ 1\) / threads;")
+#: Tiles of a task of several.
+_CHUNK = re.compile(r"const ec_int end = ec_min_int\(\(chunk \+ 1\) \* (\d+), (\d+)\);")
 _LOOP = re.compile(r"\b(for|while|do|goto)\b")
 _FOR = re.compile(r"for \((?P<begin>[^;]*); (?P<test>[^;]*); (?P<step>[^;)]*)\)")
 _BEGIN = re.compile(r"(?:[\w ]+ )?(\w+) = (\w+)")
@@ -43,24 +46,26 @@ def loops(folder: Path, name: str) -> list[Loop]:
 
 
 def _of_file(file: str, text: str) -> Iterator[Loop]:
-    shared: int | None = None
+    shared, tiles = None, None
     comment = re.compile(r"/\*.*?\*/", re.DOTALL)
     plain = comment.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     for number, line in enumerate(plain.splitlines(), 1):
         if line.startswith("}"):
-            shared = None  # the end of a function
+            shared, tiles = None, None  # the end of a function
         elif (found := _SHARE.search(line)) is not None:
             shared = int(found[1])
+        elif (found := _CHUNK.search(line)) is not None:
+            tiles = found
         if line.lstrip().startswith("#"):
             continue
         heads = {found.start(): found for found in _FOR.finditer(line)}
         for word in _LOOP.finditer(line):
             head = heads.get(word.start())
-            bound, form = _bound(head, shared) if head is not None else (None, "open")
+            bound, form = _bound(head, shared, tiles) if head is not None else (None, "open")
             yield Loop(file, number, bound, form)
 
 
-def _bound(head: re.Match[str], shared: int | None) -> tuple[int | None, str]:
+def _bound(head: re.Match[str], shared: int | None, tiles: re.Match[str] | None) -> tuple[int | None, str]:
     step = _STEP.fullmatch(head["step"])
     if step is None:
         return None, "open"
@@ -69,6 +74,9 @@ def _bound(head: re.Match[str], shared: int | None) -> tuple[int | None, str]:
     lanes = re.fullmatch(rf"{name} \+ EC_VL <= (\d+)", head["test"])
     if lanes is not None and step[3] == "EC_VL" and (not head["begin"] or (begin and begin[2].isdigit())):
         return int(lanes[1]), "lanes"
+    if tiles is not None and step[1] and head["test"] == f"{name} < end":
+        is_own = re.fullmatch(rf"(?:[\w ]+ )?{name} = chunk \* {tiles[1]}", head["begin"])
+        return (min(int(tiles[1]), int(tiles[2])), "chunk") if is_own else (None, "open")
     test = re.fullmatch(rf"{name} < (\w+)", head["test"])
     if test is None or begin is None or begin[1] != name:
         return None, "open"
