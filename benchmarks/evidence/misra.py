@@ -14,11 +14,18 @@ _FOUND = re.compile(r"^(\S+?):(\d+):\d+: .*\[misra-c2012-(\d+\.\d+)\]$", re.MULT
 
 
 def broken(folder: Path, sources: Sequence[Path]) -> str:
-    """What cppcheck says of sources with the headers of a folder, without vector instructions.
+    """Findings of cppcheck in sources with the headers of a folder, without vector instructions.
 
     Raises UsageError where it is missing.
     """
-    command = [tool("cppcheck", "apt install cppcheck"), "--addon=misra", "--std=c11", "-q", "--enable=style", "--max-configs=1"]
+    command = [
+        tool("cppcheck", "apt install cppcheck"),
+        "--addon=misra",
+        "--std=c11",
+        "-q",
+        "--enable=style",
+        "--max-configs=1",
+    ]
     done = subprocess.run(
         [*command, f"-I{folder}", *map(str, sources)], capture_output=True, text=True, check=True, timeout=900
     )
@@ -26,7 +33,7 @@ def broken(folder: Path, sources: Sequence[Path]) -> str:
 
 
 def counted(said: str) -> dict[str, Counter[str]]:
-    """How often each rule is broken, by file; a place counts once, however many sources include it."""
+    """Counts of broken rules by file; a place counts once, however many sources include it."""
     places = {(Path(path).name, line, rule) for path, line, rule in _FOUND.findall(said)}
     files: dict[str, Counter[str]] = {}
     for file, _, rule in sorted(places):
