@@ -71,7 +71,7 @@ NEEDS: tuple[Need, ...] = (
     Need("cmake", "the CMake project of every build; --app pi, jetson; --bindings java", "apt install cmake",
          programs=("cmake",)),
     Need("GStreamer", "--app gstreamer", "apt install libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev pkg-config "
-         "gstreamer1.0-tools", look=lambda: _has_gstreamer()),
+         "gstreamer1.0-tools", programs=("pkg-config",), look=lambda: _has_gstreamer()),
     Need("colcon", "building the package of --app ros2", "install ROS 2", programs=("colcon",)),
     Need("cppcheck", "python -m benchmarks.evidence", "apt install cppcheck", programs=("cppcheck",)),
     Need("make", "--app embedded", "apt install make", programs=("make",)),
@@ -140,9 +140,8 @@ def _has_nvcc() -> bool:
 
 
 def _has_gstreamer() -> bool:
-    config = shutil.which("pkg-config")
-    wanted = [config or "", "--exists", "gstreamer-1.0", "gstreamer-base-1.0", "gstreamer-video-1.0"]
-    return config is not None and subprocess.run(wanted, check=False).returncode == 0
+    wanted = ["pkg-config", "--exists", "gstreamer-1.0", "gstreamer-base-1.0", "gstreamer-video-1.0"]
+    return subprocess.run(wanted, check=False).returncode == 0
 
 
 def _is_installed(package: str) -> bool:
