@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ PATIENCE = 300
 _MACHINES = {"aarch64": 183}
 #: Compilers for another core of the family, where distributions have none for the core itself.
 _RELATED = {"xtensa": "xtensa-lx106-elf-gcc"}
+#: For sources that are read, and not compiled.
+_READ = ("-fsyntax-only", "-Wall", "-Wextra", "-Werror")
 #: For CUDA on the processor, as `--compiler emulated` has it.
 _ON_CPU = ("-std=c++17", "-O1", "-DEC_ON_CPU", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
 
@@ -86,6 +89,38 @@ def pi(built: Built, sample: Sample) -> Outcome:
     prefix = [] if runs_here(device) else _emulator(built)
     answered(called(*prefix, folder / "build" / f"{name}_pictures", sample.ppm), sample)
     return Outcome("ran", "CMake; " + (Path(prefix[0]).name if prefix else "this machine"))
+
+
+def gstreamer(built: Built, sample: Sample) -> Outcome:
+    """The plugin in a pipeline of this machine; for another processor, its source read with the headers of this one."""
+    name, folder = built.options.name, built.folder / "gstreamer"
+    wanted = ("gstreamer-1.0", "gstreamer-base-1.0", "gstreamer-video-1.0")
+    flags = called(tool("pkg-config", "apt install pkg-config"), "--cflags", *wanted).split()
+    if not runs_here(built.options.device):
+        called("gcc", *_READ, *flags, f"-I{built.folder}", folder / "element.c")
+        return Outcome("validated", "element read by gcc, with GStreamer's headers")
+    called(tool("cmake", "apt install cmake"), "-S", folder, "-B", folder / "build")
+    called("cmake", "--build", folder / "build")
+    (folder / "picture").write_bytes(sample.image.tobytes())
+    source = ["filesrc", f"location={folder / 'picture'}", f"blocksize={sample.image.nbytes}", "!", f"{name}infer"]
+    launch = [tool("gst-launch-1.0", "apt install gstreamer1.0-tools"), "-q", *source]
+    plugins = ["env", f"GST_PLUGIN_PATH={folder / 'build'}", f"GST_REGISTRY={folder / 'registry'}"]
+    called(*plugins, *launch, "!", "filesink", f"location={folder / 'scores'}")
+    found = np.fromfile(folder / "scores", np.float32)
+    if int(found.argmax()) != int(sample.scores.argmax()):
+        raise CheckError(f"the element answers {found}, and the reference {sample.scores}")
+    return Outcome("ran", "gst-launch-1.0")
+
+
+def ros2(built: Built, sample: Sample) -> Outcome:
+    """The tags that a manifest has to have, and the node read over a stand-in of rclcpp: ROS 2 is not packaged here."""
+    folder = built.folder / "ros2"
+    tags = {tag.tag for tag in ElementTree.parse(folder / "package.xml").getroot()}
+    if missing := {"name", "version", "description", "maintainer", "license"} - tags:
+        raise CheckError(f"package.xml has no {', '.join(sorted(missing))}")
+    headers = [f"-I{built.folder}", f"-I{Path(__file__).parent / 'ros' / 'include'}"]
+    called(tool("g++", "apt install g++"), *_READ, "-std=c++17", *headers, folder / "node.cpp")
+    return Outcome("validated", "manifest; node read by g++ over a stand-in of rclcpp")
 
 
 def _emulator(built: Built) -> Sequence[str]:
@@ -174,6 +209,7 @@ def objects(device: Device, sources: Sequence[Path], headers: Path) -> str:
 
 
 PROGRAMS: Mapping[str, Callable[[Built, Sample], Outcome]] = {
-    "pi": pi, "embedded": embedded, "web": web, "jetson": jetson, "android": android, "apk": apk,
+    "pi": pi, "gstreamer": gstreamer, "ros2": ros2, "embedded": embedded, "web": web, "jetson": jetson,
+    "android": android, "apk": apk,
     **{name: partial(packaged, name) for name, app in APPS.items() if app.package},
 }  # fmt: skip

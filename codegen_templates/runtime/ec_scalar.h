@@ -78,7 +78,7 @@ EC_SCALAR ec_f16 ec_to_f16(float f) {
     float aligned = ec_bits_to_float(rest) + 0.5f; /* puts the last kept bit at 2^-24 */
     return (ec_f16)(sign | (ec_float_to_bits(aligned) - 0x3f000000u));
   }
-  rest += 0xc8000fff + ((rest >> 13) & 1);
+  rest += 0xc8000fffu + ((rest >> 13) & 1);
   return (ec_f16)(sign | (rest >> 13));
 }
 #endif
@@ -119,7 +119,7 @@ EC_SCALAR ec_f8e5m2 ec_to_f8e5m2(float f) {
 /* The fnuz types have one zero, and one NaN in the place of the other. */
 #define EC_FNUZ(NAME, MANTISSA, BIAS)                                                              \
   EC_SCALAR float ec_from_##NAME(ec_##NAME h) {                                                    \
-    if (h == 0x80) return ec_bits_to_float(0xffc00000);                                            \
+    if (h == 0x80) return ec_bits_to_float(0xffc00000u);                                           \
     const float size = ec_decode(h & 0x7f, MANTISSA, BIAS);                                        \
     return h & 0x80 ? -size : size;                                                                \
   }                                                                                                \

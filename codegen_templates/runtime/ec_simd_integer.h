@@ -313,7 +313,7 @@ EC_INLINE void ec_keep_bf16_n(uint16_t *p, ec_vf x, int n) { ec_store_bf16_n(p, 
 EC_INLINE ec_vf ec_dot_bf16(ec_vf c, ec_vi s, ec_vi l)
 {
     const ec_vf low = ec_fma(ec_from_brain_(s), ec_from_brain_(l), c);
-    return ec_fma((ec_vf)(s & (int32_t)0xffff0000), (ec_vf)(l & (int32_t)0xffff0000), low);
+    return ec_fma((ec_vf)(s & (int32_t)0xffff0000u), (ec_vf)(l & (int32_t)0xffff0000u), low);
 }
 #endif
 

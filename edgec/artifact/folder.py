@@ -10,6 +10,7 @@ from typing import Any
 
 from edgec import files as files_of_user
 from edgec.artifact.names import LOCK
+from edgec.artifact.placement import is_placement
 from edgec.artifact.publish import hidden, put, turn
 from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES
@@ -152,6 +153,7 @@ _MEANT: Mapping[str, Callable[[Any], bool]] = {
     "inputs": _are_ports,
     "outputs": _are_ports,
     "language_model": _is_language_model,
+    "where": is_placement,
 }
 
 

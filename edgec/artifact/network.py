@@ -19,6 +19,7 @@ import numpy as np
 
 from edgec.artifact.folder import library_name, read_lock
 from edgec.artifact.library import require_whole
+from edgec.artifact.placement import Placed, placed
 from edgec.errors import ModelError, UsageError
 from edgec.ir.dtypes import DTYPES, POISON, plain
 from edgec.options.typed import typed
@@ -55,6 +56,7 @@ class Network:
         if not {"name", "inputs", "outputs", "threads"} <= set(lock):
             raise UsageError("the folder holds no network", where=str(folder))
         self.name = str(lock["name"])
+        self._placed = placed(lock)
         self.inputs = tuple(_port(entry) for entry in lock["inputs"])
         self.outputs = tuple(_port(entry) for entry in lock["outputs"])
         if not 1 <= threads <= lock["threads"]:
@@ -122,6 +124,10 @@ class Network:
     def profile(self) -> list[float]:
         """Milliseconds of every launch on a GPU by itself, in order; the network must have run once."""
         return [float(ms) for ms in self._net.profile()]
+
+    def where(self) -> tuple[Placed, ...]:
+        """The device of every kernel, in order, and the reason for it; one entry for all where there is one device."""
+        return self._placed
 
     def bind(
         self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""`edgec wheel`: a Python package of a built folder, for this system or another one."""
+"""A built folder made ready for delivery: `edgec wheel`, a Python package; `edgec encrypt`, its weights encrypted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
+    """Add the commands to the command line."""
 
     @command(app)
     def wheel(
@@ -35,9 +35,30 @@ def register(app: typer.Typer) -> None:
         record = {**head("wheel"), "folder": str(folder), "file": str(made.file), "tag": made.tag, "needs": made.needs}
         return Answer(record, _draw)
 
+    @command(app)
+    def encrypt(
+        folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of edgec build --weights file.")],
+        key: Annotated[Path, typer.Option("--key", metavar="FILE", help="A key: 32 bytes, or 64 hex digits.")],
+    ) -> Answer:
+        """Encrypt the weights of a build by AES-256, and write the C that opens them."""
+        from edgec.artifact import encrypt as sealing
+
+        made = sealing.encrypt(folder, key)
+        sources = [str(path) for path in made.sources]
+        return Answer(
+            {**head("encrypt"), "folder": str(folder), "file": str(made.file), "sources": sources}, _draw_encrypted
+        )
+
 
 def _draw(record: Record) -> RenderableType:
     from rich.markup import escape
 
     needs = f"; needs {record['needs']}" if record["needs"] else ""
     return f"{escape(record['file'])}{needs}\n"
+
+
+def _draw_encrypted(record: Record) -> RenderableType:
+    from rich.markup import escape
+
+    told = f"opened by {', '.join(Path(path).name for path in record['sources'])}, with -lcrypto"
+    return f"{escape(record['file'])}, {escape(told)}\n"

@@ -56,6 +56,9 @@ _CAMERA = _below(
     "jetson", "apps/jetson", "CMakeLists.txt", "frames.cpp", "frames.h", "main.cu", "pictures.h", "prepare.h"
 )
 
+#: Processors of computers and boards with Linux.
+_LINUX = ("aarch64", "arm", "riscv64", "x86_64")
+
 #: Cores of the boards that packages are for: 32 bits, without an operating system.
 _MICROCONTROLLERS = ("thumb", "xtensa", "riscv32")
 
@@ -157,12 +160,30 @@ APPS: Mapping[str, Extra] = {
     ),
     "pi": Extra(
         {},
-        arches=("aarch64", "arm", "riscv64", "x86_64"),
+        arches=_LINUX,
         of_pictures=_below("pi", "apps/pi", "main.c", "CMakeLists.txt"),
         of_conversations={"pi/main.c": "apps/pi/chat.c.jinja", **_below("pi", "apps/pi", "CMakeLists.txt")},
         only_pictures=True,
         such="raspberry_pi_5",
         steps=("cmake -S {folder}/pi -B {folder}/pi/build && cmake --build {folder}/pi/build",),
+    ),
+    "gstreamer": Extra(
+        _below("gstreamer", "apps/gstreamer", "CMakeLists.txt", "element.c"),
+        arches=_LINUX,
+        fixed=True,
+        such="raspberry_pi_5",
+        steps=(
+            "cmake -S {folder}/gstreamer -B {folder}/gstreamer/build && cmake --build {folder}/gstreamer/build",
+            "env GST_PLUGIN_PATH={folder}/gstreamer/build gst-inspect-1.0 {name}infer",
+        ),
+    ),
+    "ros2": Extra(
+        {},
+        arches=_LINUX,
+        of_pictures=_below("ros2", "apps/ros2", "package.xml", "CMakeLists.txt", "node.cpp"),
+        only_pictures=True,
+        such="raspberry_pi_5",
+        steps=("colcon build --base-paths {folder}/ros2",),
     ),
     "jetson": Extra(
         {},

@@ -28,6 +28,8 @@ _OF_A_WHOLE = ("main.c", "runner.c", "CMakeLists.txt", "README.md", LOCK)
 PAGES = {
     "{name}.h": "project/partitioned/net.h.jinja",
     "{name}.c": "project/partitioned/net.c.jinja",
+    "{name}_where.h": "project/partitioned/where.h.jinja",
+    "{name}_where.c": "project/partitioned/where.c.jinja",
     "{name}.py": "project/partitioned/net.py.jinja",
     "main.c": "project/partitioned/main.c.jinja",
     "runner.c": "project/partitioned/runner.c.jinja",
@@ -80,7 +82,8 @@ def partitioned_files(
     if beside:
         raise UsageError(f"there is no {beside[0]} for a network on two devices yet", hint="leave out --place")
     result: dict[str, bytes] = {}
-    sources: list[str] = [f"{name}.c"]
+    sources: list[str] = [f"{name}.c", f"{name}_where.c"]
+    where = program.assignment.described(program.graph) if program.assignment is not None else []
     names = part_names(program, name)
     for part, own in zip(program.parts, names):
         project = files(part.program, part.device, own, templates)
@@ -93,7 +96,8 @@ def partitioned_files(
     context = {
         "name": name, "NAME": name.upper(), "version": __version__, "device": device, "inputs": inputs,
         "gpu": next(p.device for p in program.parts if p.device.is_gpu),
-        "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads, "cores": "",
+        "outputs": outputs, "turns": turns, "where": where, "values": values, "gpus": gpus, "threads": program.threads,
+        "cores": "",
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
         "computed": (), "decoder": None, "has_board": False, "levels": (),
         "quantization": {p.onnx_name: None for p in (*inputs, *outputs)},

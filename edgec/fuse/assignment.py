@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from edgec.fuse.block import Block
-from edgec.ir.graph import Node
+from edgec.ir.graph import Graph, Node
 
 Side = Literal["cpu", "gpu"]
 
@@ -21,6 +21,15 @@ class AssignedBlock:
     cpu_seconds: float
     gpu_seconds: float
     refused: str = ""
+
+    def why(self, other: str) -> str:
+        """The reason for its side, beside the ``other`` device."""
+        if self.refused:
+            return f"not on {other}: {self.refused}"
+        sides = (self.cpu_seconds, self.gpu_seconds)
+        mine, there = sides if self.side == "cpu" else sides[::-1]
+        told = f"predicted {mine * 1e3:.3g} ms, and {there * 1e3:.3g} ms on {other}"
+        return told if mine <= there else f"{told}, which copies between the two would outweigh"
 
 
 @dataclass(frozen=True)
@@ -57,3 +66,16 @@ class Assignment:
     def sides(self) -> set[Side]:
         """Those that have work."""
         return {p.side for p in self.blocks} or {"cpu"}
+
+    def described(self, graph: Graph) -> list[dict[str, Any]]:
+        """Every block in order: the names of its operators, its kind, its device and the reason for it."""
+        other: dict[Side, str] = {"cpu": self.names["gpu"], "gpu": self.names["cpu"]}
+        return [
+            {
+                "operators": list(dict.fromkeys(name for n in p.block.nodes for name in graph.names(n))),
+                "kind": p.block.kind,
+                "device": self.names[p.side],
+                "why": f"the network is not divided: {self.whole}" if self.whole else p.why(other[p.side]),
+            }
+            for p in self.blocks
+        ]

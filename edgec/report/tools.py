@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
@@ -54,6 +55,7 @@ NEEDS: tuple[Need, ...] = (
          packages=("ai_edge_litert",)),
     Need("ziglang", "a C compiler for this machine and for others; edgec wheel; --app android, apk, web",
          "pip install 'edgec[zig]'", packages=("ziglang",)),
+    Need("cryptography", "edgec encrypt", "pip install 'edgec[encrypt]'", packages=("cryptography",)),
     Need("Pillow", "edgec samples of pictures", "pip install 'edgec[pictures]'", packages=("PIL",)),
     Need("distributed", "edgec device farm --scheduler", "pip install 'edgec[farm]'", packages=("distributed",)),
     Need("starlette", "edgec serve-lm", "pip install 'edgec[serve]'", packages=("starlette", "uvicorn")),
@@ -68,6 +70,10 @@ NEEDS: tuple[Need, ...] = (
          "pip install 'edgec[torch]'", packages=("torch", "onnxscript")),
     Need("cmake", "the CMake project of every build; --app pi, jetson; --bindings java", "apt install cmake",
          programs=("cmake",)),
+    Need("GStreamer", "--app gstreamer", "apt install libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev pkg-config "
+         "gstreamer1.0-tools", programs=("pkg-config",), look=lambda: _has_gstreamer()),
+    Need("colcon", "building the package of --app ros2", "install ROS 2", programs=("colcon",)),
+    Need("cppcheck", "python -m benchmarks.evidence", "apt install cppcheck", programs=("cppcheck",)),
     Need("make", "--app embedded", "apt install make", programs=("make",)),
     Need("pio", "building the project of --app platformio", "pip install platformio", programs=("pio",)),
     Need("arduino-cli", "using --app arduino without the IDE", "install Arduino CLI", programs=("arduino-cli",)),
@@ -131,6 +137,11 @@ def _has_nvcc() -> bool:
         return bool(compiler_for(load_device("cuda_sm90"), None))
     except EdgecError:
         return False
+
+
+def _has_gstreamer() -> bool:
+    wanted = ["pkg-config", "--exists", "gstreamer-1.0", "gstreamer-base-1.0", "gstreamer-video-1.0"]
+    return subprocess.run(wanted, check=False).returncode == 0
 
 
 def _is_installed(package: str) -> bool:

@@ -31,11 +31,12 @@ NEEDED = {
     "arm-none-eabi-gcc": ("gcc-arm-none-eabi", "libnewlib-arm-none-eabi"),
     "cmake": ("cmake",),
     "node": ("nodejs",),
+    "gst-launch-1.0": ("gstreamer1.0-tools", "libgstreamer1.0-dev", "libgstreamer-plugins-base1.0-dev"),
 }
 #: Devices of each way to run a cell, and the apps that are for them.
 OFFERED = {
-    "host": ("none", "pi"),
-    "arm64": ("none", "pi"),
+    "host": ("none", "pi", "gstreamer"),
+    "arm64": ("none", "pi", "ros2"),
     "mps2_an386": ("none", "embedded", "arduino", "zephyr", "cmsis-pack"),
     "wasm32": ("web",),
 }
@@ -56,6 +57,8 @@ def test_drawn_cells_run(tmp_path: Path) -> None:
         row = targets.judged(cell, 200)
         if APPS.get(cell.app, APPS["pi"]).package:
             assert row["verdict"] == "built", (cell, row)
+        elif cell.app == "ros2":
+            assert row["verdict"] == ("validated" if cell.shapes == "fixed" else "refused"), (cell, row)
         elif cell.app == "none" or cell.shapes == "fixed":
             assert row["verdict"] == "ran", (cell, row)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Hashable
 from itertools import product
 from pathlib import Path
@@ -16,6 +17,8 @@ from small_models import model, node, tensor_input, weights
 from typer.testing import CliRunner
 
 import edgec
+from edgec.artifact.names import LOCK
+from edgec.artifact.placement import Placed, placed
 from edgec.cli.main import app
 from edgec.device.load import load_device
 from edgec.errors import DeviceError, UsageError
@@ -86,6 +89,20 @@ def beside(tmp_path: Path) -> Path:
     return device
 
 
+def told_in_c(built: Path, scratch: Path) -> list[tuple[str, str]]:
+    """Devices and reasons by the function of the C, in a program without the network."""
+    (scratch / "told.c").write_text(
+        '#include <stdio.h>\n#include "net_where.h"\nint main(void) {\n  size_t count;\n'
+        "  const net_place *p = net_where(&count);\n  while (count--) {\n"
+        '    printf("%s|%s\\n", p->device, p->why);\n    ++p;\n  }\n}\n'
+    )
+    sources = [scratch / "told.c", built / "net_where.c"]
+    words = ["cc", "-Wall", "-Wextra", "-Werror", f"-I{built}", *map(str, sources), "-o", str(scratch / "told")]
+    subprocess.run(words, check=True)
+    lines = subprocess.run([scratch / "told"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [(device, why) for device, _, why in (line.partition("|") for line in lines)]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_cut_is_the_cheapest(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -146,6 +163,13 @@ def test_what_the_gpu_has_no_kernel_for_runs_on_the_processor(beside: Path, tmp_
     assert [p.device.name for p in built.program.parts] == ["eager", "beside", "eager"]
     checked = edgec.check(built)
     assert checked.ok, checked
+    assert built.network is not None
+    of = {name: row for row in built.network.where() for name in row.operators}
+    assert of["conv"].device == "eager" and of["conv"].why.startswith("predicted ")
+    (refused,) = [row for row in built.network.where() if row.device == "beside"]
+    assert "lstm" in refused.operators
+    assert refused.why == "not on eager: recurrence is a procedure, which has no kernel there yet"
+    assert [(row.device, row.why) for row in built.network.where()] == told_in_c(tmp_path / "out", tmp_path)
     assert edgec.check(built, samples=1, link="local").ok
     with pytest.raises(UsageError, match="two devices are not told apart"):
         tune_on_device(recurrent().SerializeToString(), link="local", device=beside, place="auto")
@@ -184,5 +208,10 @@ def test_phones_know_their_gpus() -> None:
     small = model(dense, [tensor_input("x", [1, 64])], ["y"], [weights("w", floats(64, 8))])
     built = edgec.build(small.SerializeToString(), device="pixel_8", place="auto", compile=False)
     assert built.options.device.name == "pixel_8" and not built.program.parts  # a launch costs more than this
+    (row,) = placed(json.loads(built.stages["emit"].files[LOCK]))
+    assert row.operators == ("dense",) and row.device == "pixel_8" and "ms on mali_g710" in row.why
+    alone = edgec.build(small.SerializeToString(), device="pixel_8", compile=False)
+    (row,) = placed(json.loads(alone.stages["emit"].files[LOCK]))
+    assert row == Placed((), "1 kernels", "pixel_8", "the build is for this device alone")
     for phone, gpu in (("pixel_8", "mali_g710"), ("galaxy_s20", "adreno_650")):
         assert load_device(phone).gpu_device == gpu

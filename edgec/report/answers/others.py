@@ -190,6 +190,14 @@ class WheelAnswer(Answered):
     needs: Annotated[str, "instruction sets that the code needs; empty: those of every processor of the tag"]
 
 
+class EncryptAnswer(Answered):
+    """The answer of `edgec encrypt`."""
+
+    folder: Annotated[str, "the folder of the build"]
+    file: Annotated[str, "the encrypted file of weights"]
+    sources: Annotated[list[str], "the C that opens it"]
+
+
 class SamplesAnswer(Answered):
     """The answer of `edgec samples`."""
 

@@ -29,6 +29,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "trust": (others.TrustAnswer,),
     "samples": (others.SamplesAnswer,),
     "wheel": (others.WheelAnswer,),
+    "encrypt": (others.EncryptAnswer,),
     "demo": (build.DemoAnswer,),
     "doctor": (others.DoctorAnswer,),
     "worker": (divided.WorkerAnswer,),

@@ -1,0 +1,5 @@
+macro(ament_target_dependencies target)
+  target_include_directories(${target} PRIVATE ${ament_cmake_DIR}/include)
+endmacro()
+macro(ament_package)
+endmacro()

@@ -1,0 +1,1 @@
+#include "std_msgs/msg/float32_multi_array.hpp"

@@ -1,0 +1,155 @@
+"""Encrypted weights: opened in C by the right key alone, decrypted by OpenSSL's own program, and refused otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chance import RANDOM
+from compiled import STRICT
+from needed import need
+from small_models import model, node, weights
+from typer.testing import CliRunner
+
+import edgec
+from edgec.cli.main import app
+from edgec.emit.encrypted import encrypted
+from edgec.errors import UsageError
+
+pytest.importorskip("cryptography", reason="pip install 'edgec[encrypt]'")
+
+KEY = bytes(range(7, 39))
+MAIN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "net_encrypted.h"
+static _Alignas(NET_ALIGNMENT) unsigned char arena[NET_ARENA_BYTES + 1];
+int net_key(unsigned char key[32]) {
+  const char *const text = getenv("KEY");
+  for (int i = 0; text && i < 32; ++i) {
+    unsigned byte = 0;
+    if (sscanf(text + 2 * i, "%2x", &byte) != 1) return 1;
+    key[i] = (unsigned char)byte;
+  }
+  return !text;
+}
+int main(int argc, char **argv) {
+  static const float x[NET_X_ELEMENTS] = {1, 2, 3, 4, 5, 6};
+  static float y[NET_Y_ELEMENTS];
+  for (int i = 1; i < argc; ++i) {
+    const void *weights = 0;
+    const int status = net_encrypted_open(argv[i], &weights);
+    printf("%d ", status);
+    if (!status && net_run(weights, arena, x, y)) return 1;
+    if (!status)
+      for (int k = 0; k < (int)NET_Y_ELEMENTS; ++k) printf("%.9g ", (double)y[k]);
+    net_encrypted_close(weights);
+  }
+  return 0;
+}
+"""
+
+
+def built(folder: Path, **settings: object) -> Path:
+    """A matmul whose weights take several pieces of the file, and end in none of their own."""
+    table = RANDOM.standard_normal((3, 100_003)).astype(np.float32)
+    nodes = [node("MatMul", ["x", "w"], ["p"]), node("ReduceMax", ["p"], ["y"], axes=[1])]
+    made = model(nodes, initializers=[weights("w", table)], opset=13)
+    edgec.build(made, folder, **{"weights": "file", "compile": False, **settings})
+    return folder
+
+
+def encrypt(folder: Path, key: bytes) -> Path:
+    path = folder.with_name("key")
+    path.write_bytes(key)
+    done = CliRunner().invoke(app, ["encrypt", str(folder), "--key", str(path), "--json"])
+    assert done.exit_code == 0, done.output
+    return Path(json.loads(done.stdout)["file"])
+
+
+def test_only_the_key_opens_them(tmp_path: Path) -> None:
+    need("gcc", "gcc", "libssl-dev")
+    out = built(tmp_path / "out", compile=True)
+    sealed = encrypt(out, KEY.hex().encode() + b"\n")
+    content = sealed.read_bytes()
+    assert (out / "net.weights").read_bytes()[5000:5064] not in content
+    (tmp_path / "main.c").write_text(MAIN)
+    sources = [*out.glob("net*.c"), tmp_path / "main.c", out / "ec_pool.c"]
+    flags = [*STRICT, "-march=native", "-fsanitize=address,undefined", f"-I{out}"]
+    command = ["gcc", *flags, *map(str, sources), "-o", str(tmp_path / "main"), "-lm", "-lpthread", "-lcrypto"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "openssl/crypto.h" in done.stderr:
+        pytest.skip("headers of OpenSSL are missing and cannot be installed here: apt install libssl-dev")
+    assert done.returncode == 0, done.stderr[:3000]
+    strict = ["gcc", *STRICT, "-Wconversion", "-Wsign-conversion", "-c", str(out / "net_encrypted.c"), "-o", os.devnull]
+    subprocess.run(strict, check=True)
+    other = encrypted((built(tmp_path / "another") / "net.weights").read_bytes(), KEY)
+    turned = bytearray(content)
+    turned[64 + 4096 + int(RANDOM.integers(len(content) - 64 - 4096))] ^= 1
+    counter = content[:20] + bytes([content[20] ^ 1]) + content[21:]
+    cases = {
+        "right": (content, 0), "missing": (None, 6), "other": (other, 7),
+        "plain": ((out / "net.weights").read_bytes(), 7),
+        "empty": (b"", 8), "head": (content[:63], 8), "cut": (content[:-1], 8), "long": (content + b"x", 8),
+        "turned": (bytes(turned), 9), "counter": (counter, 33),
+    }  # fmt: skip
+    for name, (data, _) in cases.items():
+        if data is not None:
+            (tmp_path / name).write_bytes(data)
+
+    def told(key: str | None, *names: str) -> list[float]:
+        environment = {**os.environ, **({"KEY": key} if key is not None else {})}
+        ran = subprocess.run(
+            [tmp_path / "main", *names], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr[:3000]
+        return list(map(float, ran.stdout.split()))
+
+    statuses = told(KEY.hex(), *cases)
+    x = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    y = edgec.load(out)(x)
+    np.testing.assert_array_equal(np.float32(statuses[1:3]), np.asarray(y).reshape(-1))
+    assert [statuses[0], *statuses[3:]] == [want for _, want in cases.values()]
+    assert told(None, "right") == [32] and told((KEY[:-1] + b"\0").hex(), "right") == [33]
+    decrypted = subprocess.run(
+        [need("openssl", "openssl"), "enc", "-d", "-aes-256-ctr", "-K", KEY.hex(), "-iv", content[16:32].hex()],
+        input=content[64:], capture_output=True, check=True,
+    )  # fmt: skip
+    assert decrypted.stdout == (out / "net.weights").read_bytes()
+
+
+def test_counters_are_of_key_and_content(tmp_path: Path) -> None:
+    """The same build gives the same file; no two contents or keys have a counter in common."""
+    out = built(tmp_path / "out")
+    first = encrypt(out, KEY).read_bytes()
+    assert encrypt(out, KEY).read_bytes() == first
+    again = [encrypt(out, KEY[::-1]).read_bytes(), encrypt(built(tmp_path / "b"), KEY).read_bytes()]
+    assert len({data[16:32] for data in (first, *again)}) == 3
+
+
+def test_refused(tmp_path: Path) -> None:
+    from edgec.artifact.encrypt import encrypt as refuse
+
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    for place in ("incbin", "array"):
+        out = built(tmp_path / place, weights=place)
+        with pytest.raises(UsageError, match=f"only weights in a file .*: its weights are {place}") as refused:
+            refuse(out, key)
+        assert "--weights file" in str(refused.value.hint)
+        assert not (out / "net.weights.enc").exists()
+    with pytest.raises(UsageError, match="not a folder made by edgec"):
+        refuse(tmp_path, key)
+    out = built(tmp_path / "out")
+    for wrong in (b"", KEY[:-1], KEY.hex().encode()[:-1], b"x" * 64, "é".encode() * 40):
+        key.write_bytes(wrong)
+        with pytest.raises(UsageError, match="a key is 32 bytes, or 64 hex digits"):
+            refuse(out, key)
+    with pytest.raises(UsageError, match="cannot read the key"):
+        refuse(out, tmp_path / "none")
+    assert not list(out.glob("*enc*"))
