@@ -27,10 +27,10 @@ from edgec.bench import latency
 from edgec.bench.answers import Ran
 from edgec.bench.remote import Remote, connect
 from edgec.bench.timing import Benched
-from edgec.build import Buildable, Built, Model, read, rebuilt
+from edgec.build import Buildable, Built, Model, read
 from edgec.build import build as build_network
 from edgec.check import network
-from edgec.check.cache import CacheError, cache_error
+from edgec.check.cache import added_error
 from edgec.check.metrics import metrics as known_metrics
 from edgec.check.network import Checked, inputs_for
 from edgec.check.score import Scored
@@ -41,7 +41,6 @@ from edgec.device.compilers import runs_here
 from edgec.emit.picture import AS_IS, Preparation, preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
-from edgec.frontend.language.facts import facts_of
 from edgec.frontend.source import Source
 from edgec.options import Settings, resolve
 from edgec.options.keywords import takes_options
@@ -326,20 +325,9 @@ def check(
 
     if link is None:
         built = built_of(model, progress, settings)
-        return replace(judge(built), cache=_cache_error(built, seed, progress))
+        return replace(judge(built), cache=added_error(built, seed, progress))
     with connect(built := _written(model, progress, settings), link, keep, timeout, progress) as on:
         return judge(built, on)
-
-
-def _cache_error(built: Built, seed: int, progress: Progress) -> CacheError | None:
-    """The error that the cache of a language model adds, where it has fewer bits than fp32 and runs here."""
-    facts = facts_of(built.graph)
-    if facts is None or facts.cache == "fp32" or built.compiler is None or built.parsed is None:
-        return None
-    if not runs_here(built.options.device, built.compiler):
-        return None
-    exact = rebuilt(built, progress, cache="fp32")
-    return cache_error(facts.cache, built.network, exact.network, seed, progress)
 
 
 @interface

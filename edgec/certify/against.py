@@ -31,7 +31,7 @@ SAMPLES, DRAWN = 8, 16
 
 @dataclass(frozen=True)
 class Difference:
-    """What an output is away from the model's, for every input of a box: between ``low`` and ``high``.
+    """Bounds of an output less the model's, for every input of a box: it is between ``low`` and ``high``.
 
     ``met`` is the greatest difference, as a magnitude, that was met at inputs of the box.
     """

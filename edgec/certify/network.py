@@ -52,7 +52,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Passed:
-    """What rows of a node become: rows of nodes as their readers see them, or before their rounding, and a constant."""
+    """Rows that those of a node become: of nodes as readers see them, or before their rounding, and a constant."""
 
     seen: Sequence[tuple[Node, Array]]
     constant: Array

@@ -142,7 +142,7 @@ def _orders(p: Bend, r: Bend) -> Iterator[tuple[int, ...]]:
 def _pair(
     p: Bend, r: Bend, found: Sequence[Mapping[Node, Array]], others: Sequence[Mapping[Node, Array]]
 ) -> tuple[float, Pair] | None:
-    """How far the values of two bends are apart, and their pair; None where they are no pair."""
+    """The distance between the values of two bends, and their pair; None where they are no pair."""
     if p.kind != r.kind or sorted(p.node.type.shape) != sorted(r.node.type.shape):
         return None
     if p.limit.size != 1 or r.limit.size != 1:

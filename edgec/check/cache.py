@@ -14,6 +14,9 @@ from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.artifact.session import Session
 from edgec.artifact.tokenizer import Tokenizer
+from edgec.build import Built, rebuilt
+from edgec.device.compilers import runs_here
+from edgec.frontend.language.facts import facts_of
 from edgec.progress import Progress
 
 #: Tokens of the text, where the context has as many.
@@ -35,6 +38,17 @@ class CacheError:
     fp32_perplexity: float
     bytes: int
     fp32_bytes: int
+
+
+def added_error(built: Built, seed: int, progress: Progress) -> CacheError | None:
+    """The error that the cache of a language model adds, where it has fewer bits than fp32 and runs here."""
+    facts = facts_of(built.graph)
+    if facts is None or facts.cache == "fp32" or built.compiler is None or built.parsed is None:
+        return None
+    if not runs_here(built.options.device, built.compiler):
+        return None
+    exact = rebuilt(built, progress, cache="fp32")
+    return cache_error(facts.cache, built.network, exact.network, seed, progress)
 
 
 def cache_error(kind: str, network: Network, exact: Network, seed: int, progress: Progress) -> CacheError:

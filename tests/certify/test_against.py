@@ -54,7 +54,7 @@ def _centers(graph: Graph, count: int = 4) -> list[dict[str, np.ndarray]]:
 
 
 def _left(built: edgec.Built, network: Joint, center: dict[str, np.ndarray], eps: float = EPS) -> tuple[float, float]:
-    """How far drawn inputs leave the bounds of an output, and the widest bound."""
+    """The distance by which drawn inputs leave the bounds of an output, and the widest bound."""
     domain = box(network, center, eps)
     low, high = network.differences(network.bounds(domain))["y0"]
     away = 0.0
@@ -112,7 +112,7 @@ def test_pairs_make_the_difference() -> None:
 
 
 def test_any_pair_is_sound() -> None:
-    """What is paired is a guess: a wrong scale and a wrong partner widen bounds, and no input leaves them."""
+    """Pairs are guesses: a wrong scale and a wrong partner widen bounds, and no input leaves them."""
     graph = _network(g.relu, widths=(7, 7, 7))
     built = edgec.build(to_onnx(graph), quantize="int8", calibrate="random")
     centers = _centers(graph)
