@@ -19,10 +19,11 @@ pictures lie channels first or last, whichever is the faster as a graph. The rat
 is faster.
 
 In both, fp32 is without TF32, tf32 is products of matmuls and convolutions in TF32, and fp16 is products in fp16 with
-weights in fp32 (in PyTorch autocast, its loss scaled by a constant and no test for infinite gradients; edgec scales
-and tests). Errors of edgec are beside the module in double precision: the largest difference of a gradient over the
-largest of its weight, and of ten losses over the larger of 1 and the loss. Memory is in MiB: edgec's state, arena and
-frozen weights, and the most that PyTorch's allocator held in an eager step.
+weights in fp32 (in PyTorch autocast, its loss scaled by a constant and no test for infinite gradients; edgec scales and
+tests); bf16 is the same in bf16, with values between kernels in bf16 too and no scaling of the loss. Errors of edgec
+are beside the module in double precision: the largest difference of a gradient over the largest of its weight, and of
+ten losses over the larger of 1 and the loss. Memory is in MiB: edgec's state, arena and frozen weights, and the most
+that PyTorch's allocator held in an eager step.
 """
 PEERS = ("eager", "graph", "default", "reduce-overhead")
 
@@ -47,7 +48,10 @@ def text(rows: Sequence[Row]) -> str:
         parts.append("Modes of PyTorch that were not timed; the ratio is over the others:")
         parts.append(markdown(["row", "mode", "reason"], failed, text_columns=3))
     known = next((r["machine"] for r in rows if "machine" in r), {})
-    commands = "\n".join(dict.fromkeys(f"python -m benchmarks.gpu.training {r['command']}" for r in rows))
+    said = dict.fromkeys(f"python -m benchmarks.gpu.training {r['command']}" for r in rows)
+    if len(said) > 1:
+        parts.append("All rows are of machines of one kind; those of one command are of one run.")
+    commands = "\n".join(said)
     parts.append(f"{known.get('date')}; {known.get('gpu')}; PyTorch {known.get('torch')}.\n\n```sh\n{commands}\n```")
     return "\n\n".join(p.strip() for p in parts) + "\n"
 
