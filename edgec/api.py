@@ -206,6 +206,8 @@ def tune(
     On a CPU, a matmul has at most so many ``trials``, some of them drawn by ``seed``. Raises UsageError for a GPU with
     either, where all variants are tried.
     """
+    if not 0 <= seconds < float("inf"):
+        raise UsageError(f"{seconds} is no time", hint="give seconds, as in --seconds 60", where="--seconds")
     options = resolve(settings)
     if options.device.is_gpu and runs_here(options.device, options.compiler):
         if (seed, trials) != (0, TRIALS):

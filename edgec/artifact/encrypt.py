@@ -7,7 +7,9 @@ from pathlib import Path
 
 from edgec import files as files_of_user
 from edgec.artifact.folder import read_lock
+from edgec.artifact.names import sealed_names
 from edgec.emit.encrypted import KEY_BYTES, encrypted, opener
+from edgec.emit.weights import is_whole
 from edgec.errors import UsageError
 from edgec.untrusted import reason
 
@@ -39,7 +41,10 @@ def encrypt(folder: Path, key: Path) -> Encrypted:
         raise UsageError(
             f"cannot read the weights: {reason(error)}", hint="build it again", where=str(folder)
         ) from None
-    target = folder / f"{name}.weights.enc"
+    if not is_whole(plain, lock.get("weights_bytes")):
+        hint = "build it again"
+        raise UsageError("the weights are not those of the build: cut off, or changed", hint=hint, where=str(folder))
+    target = folder / sealed_names(name)[0]
     files_of_user.replace(target, encrypted(plain, secret))
     sources = opener(name)
     for path, content in sources.items():
@@ -47,12 +52,16 @@ def encrypt(folder: Path, key: Path) -> Encrypted:
     return Encrypted(target, tuple(folder / path for path in sources))
 
 
+def _is_hex(content: bytes) -> bool:
+    return bool(content) and all(byte in b"0123456789abcdefABCDEF" for byte in content)
+
+
 def _key(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read the key: {reason(error)}", where=str(path)) from None
-    if len(content) == KEY_BYTES:
+    if len(content) == KEY_BYTES and not _is_hex(content):  # 32 digits are a key of half the length
         return content
     try:
         digits = bytes.fromhex(content.decode("ascii").strip())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec import files as files_of_user
-from edgec.artifact.names import LOCK
+from edgec.artifact.names import LOCK, sealed_names
 from edgec.artifact.placement import is_placement
 from edgec.artifact.publish import hidden, put, turn
 from edgec.errors import UsageError
@@ -86,6 +86,7 @@ def _keep_foreign(folder: Path, fresh: Path) -> None:
     lock = read_lock(folder)
     own = {Path(path).parts[0] for path in lock.get("files", ())} | {LOCK, library_name(str(lock.get("name")))}
     own |= {"__pycache__", RESOURCES, ORIGIN, *REPORTS}  # a report is of the build that it was written for
+    own |= set(sealed_names(str(lock.get("name"))))  # and so are encrypted weights
     for path in folder.iterdir():
         if path.name not in own and not (fresh / path.name).exists():
             if path.is_dir() and not path.is_symlink():
@@ -154,6 +155,7 @@ _MEANT: Mapping[str, Callable[[Any], bool]] = {
     "outputs": _are_ports,
     "language_model": _is_language_model,
     "where": is_placement,
+    "weights": lambda weights: isinstance(weights, dict),
 }
 
 

@@ -19,3 +19,8 @@ def is_built(model: Any) -> bool:
 def is_divided(model: Any) -> bool:
     """True for the path of a folder with a network that was divided between devices."""
     return isinstance(model, (str, Path)) and (Path(model) / MANIFEST).is_file()
+
+
+def sealed_names(name: str) -> tuple[str, str, str]:
+    """The files of a network with encrypted weights: the weights, and the C that opens them."""
+    return f"{name}.weights.enc", f"{name}_encrypted.h", f"{name}_encrypted.c"

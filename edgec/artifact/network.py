@@ -56,7 +56,7 @@ class Network:
         if not {"name", "inputs", "outputs", "threads"} <= set(lock):
             raise UsageError("the folder holds no network", where=str(folder))
         self.name = str(lock["name"])
-        self._placed = placed(lock)
+        self._where: dict[str, Any] = {key: lock[key] for key in ("where", "kernels", "device") if key in lock}
         self.inputs = tuple(_port(entry) for entry in lock["inputs"])
         self.outputs = tuple(_port(entry) for entry in lock["outputs"])
         if not 1 <= threads <= lock["threads"]:
@@ -127,7 +127,7 @@ class Network:
 
     def where(self) -> tuple[Placed, ...]:
         """The device of every kernel, in order, and the reason for it; one entry for all where there is one device."""
-        return self._placed
+        return placed(self._where, self.processor)
 
     def bind(
         self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}

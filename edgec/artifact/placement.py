@@ -20,12 +20,17 @@ class Placed:
     why: str
 
 
-def placed(lock: Mapping[str, Any]) -> tuple[Placed, ...]:
-    """The placement in a lock; one entry for all kernels where the build is for one device."""
+def placed(lock: Mapping[str, Any], level: str | None = None) -> tuple[Placed, ...]:
+    """The placement in a lock; one entry for all kernels where the build is for one device.
+
+    ``level`` is the one in use, of a library for several processors.
+    """
     rows = lock.get("where")
     if rows is None:
-        count = lock.get("kernels")
-        return (Placed((), f"{count} kernels", str(lock.get("device")), "the build is for this device alone"),)
+        device, why = str(lock.get("device")), "the build is for this device alone"
+        if level is not None:
+            device, why = level, "the best of the build's levels that runs here"
+        return (Placed((), f"{lock.get('kernels')} kernels", device, why),)
     return tuple(Placed(tuple(r["operators"]), r["kind"], r["device"], r["why"]) for r in rows)
 
 

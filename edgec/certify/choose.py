@@ -13,7 +13,8 @@ from edgec.certify.maps import Map, Move
 from edgec.certify.ranges import Array
 from edgec.certify.reductions import Extreme, Product, window_parts
 from edgec.certify.rules import Elementwise, Leaky, Moved, Rule, Weighted
-from edgec.ir.graph import Node
+from edgec.ir.evaluate import evaluate_node
+from edgec.ir.graph import Graph, Node
 from edgec.ir.types import FLOATS
 
 #: Operators that only move elements.
@@ -25,19 +26,35 @@ _GATHERS = frozenset({"gather", "gather_elements", "gather_nd"})
 _COMPARISONS = {"lt": False, "le": False, "gt": True, "ge": True}
 
 
-def is_known(n: Node, fixed: Collection[Node]) -> bool:
+def is_known(n: Node, fixed: Mapping[Node, Array], added: Collection[Node]) -> bool:
     """Is a value of constants alone that of numpy in the last bit, however a compiler puts the C together?
 
     Movements, casts and products are, and sums of numbers that are no products: a sum after a product may be rounded
-    once with it. So weights that a file keeps as integers are known.
+    once with it, so a product that is ``added`` is known only if it is exact. Weights that a file keeps as integers
+    are known so.
     """
     if n.op == "iota":
         return True
     if not all(a in fixed for a in n.args):
         return False
+    if n.op == "mul" and n in added:
+        a, b = (np.asarray(fixed[a], np.float64) for a in n.args)
+        return bool(np.all(a * b == evaluate_node(n, [fixed[a] for a in n.args])))
     if n.op in ("add", "sub"):
         return all(a.is_const or (a.op == "cast" and a.args[0].is_const) for a in n.args)
     return n.op in MOVEMENTS or n.op in ("cast", "mul")
+
+
+def read_by_sums(graph: Graph) -> set[Node]:
+    """Values that an addition may read in the same kernel, through operators that only move them or change signs."""
+    found: set[Node] = set()
+    users = graph.users()
+    for n in reversed(graph.nodes()):
+        for u in users.get(n, ()):
+            sums = u.op in ("add", "sub") or (u.op in ("reduce", "pool") and u.attributes.get("combine") == "add")
+            if sums or ((u.op in MOVEMENTS or u.op in ("neg", "cast")) and u in found):
+                found.add(n)
+    return found
 
 
 def rule(n: Node, varies: Collection[Node], fixed: Mapping[Node, Array], settles: bool, is_whole: bool) -> Rule | None:
@@ -132,5 +149,7 @@ def is_whole(n: Node, known: Mapping[Node, bool], fixed: Mapping[Node, Array]) -
         )
     if n.type.dtype not in FLOATS or n.op in ("round", "floor", "ceil", "trunc"):
         return True
+    if n.op == "pad" and float(n.attributes["value"]) != round(float(n.attributes["value"])):
+        return False
     passing = n.op in MOVEMENTS or n.op in ("add", "sub", "mul", "neg", "max", "min", "cast", "reduce", "pool")
     return passing and n.op != "input" and all(known[a] for a in n.args)

@@ -23,6 +23,7 @@ from edgec.certify.network import Bounds, Known, Network, Passed, Shares
 from edgec.certify.pairs import Pair, bend, pairs, values
 from edgec.certify.ranges import U64, Array, Range, met
 from edgec.certify.rules import Leaky, dot, lost
+from edgec.check.float64 import in_double
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir.functions import FUNCTIONS
@@ -43,10 +44,12 @@ class Joint(Network):
         super().__init__(plan)
         _refuse_others(plan.graph, reference)
         inputs = {str(n.attributes["name"]): n for n in plan.graph.inputs}
-        named = {n: placeholder(f"{n.attributes['name']} of the reference", n.type) for n in reference.inputs}
+        # In double precision: constants that are computed from constants are then as good as those of real numbers.
+        doubled = in_double(reference)
+        named = {n: placeholder(_unlike(str(n.attributes["name"]), inputs), n.type) for n in doubled.inputs}
         #: The input of the program that an input of the reference is.
         self.twins = {twin: inputs[str(n.attributes["name"])] for n, twin in named.items()}
-        other = rewrite(reference, lambda n, args: named.get(n) or _again(n, args))
+        other = rewrite(doubled, lambda n, args: named.get(n) or _again(n, args))
         self.reference = dict(other.outputs)
         others = other.nodes()
         computed = next((n for n in others if n in self.rules), None)
@@ -55,7 +58,8 @@ class Joint(Network):
         self._make(other, frozenset(others), folds=True)
         self.exactly = frozenset(others) - frozenset(self.order)
         names = {str(t.attributes["name"]): str(n.attributes["name"]) for t, n in self.twins.items()}
-        given = [{twin: s[name] for twin, name in names.items()} for s in samples]
+        given = [{twin: _wide(s[name]) for twin, name in names.items()} for s in samples]
+        self.inputs |= {names[str(n.attributes["name"])]: self.twins[n] for n in others if n in self.twins}
         self.pairs = self._paired(others, samples, given)
         self.by_reference = {p.reference.node: p for p in self.pairs}
         self.by_program = {p.program.node: p for p in self.pairs}
@@ -76,13 +80,15 @@ class Joint(Network):
         return super().bounds(domain, known, tighten)
 
     def differences(self, found: Bounds) -> dict[str, tuple[Array, Array]]:
-        """The least and the greatest difference of every element of every output, program less reference."""
+        """The least and the greatest difference of every element of every output in one box, program less reference."""
         answers = {}
         for name, n in self.outputs.items():
             other = self.reference[name]
             own, real, count = found.seen[n], found.seen[other], int(n.type.elements)
-            low, high = (own.low - real.high).reshape(-1), (own.high - real.low).reshape(-1)
-            step = max(1, _ROOM // (32 * self._width(n)))
+            with np.errstate(all="ignore"):
+                low = np.nextafter((own.low - real.high).reshape(-1), -np.inf)
+                high = np.nextafter((own.high - real.low).reshape(-1), np.inf)
+            step = max(1, _ROOM // (32 * max(1, self._width(n))))
             for start in range(0, count, step):
                 if self.is_late:
                     break
@@ -101,7 +107,7 @@ class Joint(Network):
 
     def _keep(self, n: Node, own: Range, found: Bounds) -> None:
         if n in self.exactly:
-            own = replace(own, error=np.zeros((1,) * own.low.ndim))
+            own = replace(own, error=0 * own.error)  # NaN where the function leaves its numbers
         super()._keep(n, own, found)
 
     def _before(self, n: Node, found: Bounds, tighten: bool) -> None:
@@ -156,13 +162,29 @@ class Joint(Network):
         return met(own, low - lost - slack, high + lost + slack)
 
     def _passed(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
+        if n in self.exactly:
+            return self._of_reference(n, here, found, shares, waiting)
+        return super()._passed(n, here, found, shares, waiting)
+
+    def _of_reference(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
+        """Nothing is said by a row of what may leave its numbers; of a pair, see `_across`."""
+        p = self.by_reference.get(n)
+        passed = (
+            super()._passed(n, here, found, shares, waiting)
+            if p is None or p.program.node not in waiting
+            else self._across(p, here, found)
+        )
+        unknown = np.isnan(found.exact[n].low)
+        if not unknown.any():
+            return passed
+        touched = ((here != 0) & unknown[:, None]).reshape(*here.shape[:2], -1).any(axis=2)
+        return replace(passed, constant=np.where(touched, np.nan, passed.constant))
+
+    def _across(self, p: Pair, here: Array, found: Bounds) -> Passed:
         """A row of the reference's side of a pair becomes one of the program's side, and of the operands' difference.
 
         Where the program has no row nothing would cancel, and the reference has planes of its own.
         """
-        p = self.by_reference.get(n)
-        if p is None or p.program.node not in waiting:
-            return super()._passed(n, here, found, shares, waiting)
         q, m, v = p.program.node, p.program.operand, p.reference.operand
         here = np.transpose(here, (0, 1, *(2 + d for d in p.order)))
         low, high = self.apart[q]
@@ -171,14 +193,14 @@ class Joint(Network):
         top, top_0 = _chord(low, high, least, most)
         bottom, bottom_0 = _chord(-high, -low, least, most)
         bottom_0 = -bottom_0
-        size = np.maximum(np.abs(low), np.abs(high)) * most
+        size = np.maximum(np.abs(low), np.abs(high)) * np.maximum(np.abs(least), np.abs(most))
         top_0, bottom_0 = top_0 + extra[1] + 8 * U64 * size, bottom_0 + extra[0] - 8 * U64 * size
         up, down = np.maximum(here, 0), np.minimum(here, 0)
         difference = -(up * top[:, None] + down * bottom[:, None])
         constant = -dot(up, top_0) - dot(down, bottom_0) + dot(here + difference, p.shift[None])
         sizes = p.scale * (found.seen[q].magnitude + found.seen[m].magnitude) + 2 * np.abs(p.shift) + size
         sizes = sizes + np.abs(top_0) + np.abs(bottom_0) + _ordered(found.seen[v], p.order).magnitude
-        constant = constant - lost(here, sizes, prod(n.type.shape))
+        constant = constant - lost(here, sizes, prod(q.type.shape))
         back = np.argsort(p.order)
         turned = np.transpose(-difference, (0, 1, *(2 + d for d in back)))
         return Passed([(m, p.scale * difference), (v, turned)], constant, [(q, p.scale * here)])
@@ -195,8 +217,10 @@ class Joint(Network):
         kind = p.program.kind
         if kind == "leaky":
             rules = [self.rules[b.node] for b in (p.program, p.reference)]
-            assert all(isinstance(r, Leaky) for r in rules)
-            sides = [np.stack(np.broadcast_arrays(*(s + none for s in r.slopes))) for r in rules]  # type: ignore[attr-defined]
+            own_slopes, other_slopes = (r.slopes for r in rules if isinstance(r, Leaky))
+            axes, shape = (0, *(1 + d for d in p.order)), (1, *p.reference.node.type.shape)
+            turned = [np.transpose(np.broadcast_to(s, shape), axes) for s in other_slopes]
+            sides = [np.stack([s + none for s in both]) for both in (own_slopes, turned)]
             taken = [np.where(least >= 0, s[0], np.where(most <= 0, s[1], np.nan)) for s in sides]
             own = [np.where(np.isnan(t), s.min(0), t) for t, s in zip(taken, sides)]
             top = [np.where(np.isnan(t), s.max(0), t) for t, s in zip(taken, sides)]
@@ -249,6 +273,18 @@ def _ordered(r: Range, order: Sequence[int]) -> Range:
 
 def _again(n: Node, args: tuple[Node, ...]) -> Node:
     return n if n.is_const or n.op == "input" else intern(n.op, args, n.attributes, n.type)
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(np.float64) if x.dtype.kind in "fV" else x
+
+
+def _unlike(name: str, names: Collection[str]) -> str:
+    """A name of the reference's own."""
+    made = f"{name} of the reference"
+    while made in names:
+        made += "'"
+    return made
 
 
 def _merged(own: Sequence[Node], others: Sequence[Node], pairs: Sequence[Pair]) -> list[Node]:

@@ -14,7 +14,7 @@ from math import inf, prod
 
 import numpy as np
 
-from edgec.certify.choose import is_known, is_whole, rule
+from edgec.certify.choose import is_known, is_whole, read_by_sums, rule
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES
 from edgec.certify.ranges import U64, Array, Range, exact, met
@@ -89,10 +89,11 @@ class Network:
         varies: set[Node] = set()
         whole = self.whole
         refused: dict[str, list[str]] = {}
+        added = read_by_sums(graph)
         for n in graph.nodes():
             if n.is_const:
                 self.fixed[n] = n.value
-            elif (n.type.dtype in _TYPES and is_known(n, self.fixed)) or (
+            elif (n.type.dtype in _TYPES and is_known(n, self.fixed, added)) or (
                 folds and n.op != "input" and all(a in self.fixed for a in n.args)
             ):
                 self.fixed[n] = evaluate_node(n, [self.fixed[a] for a in n.args])

@@ -63,18 +63,27 @@ def answer(port: int) -> None:
 def loopback() -> Handled:
     """Messages to a process of this machine and back, timed. Raises LinkError where it does not answer."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(_PATIENCE)
         port = server.getsockname()[1]
-        other = subprocess.Popen([sys.executable, "-c", _OTHER, str(port)], stdin=subprocess.DEVNULL)
+        # Where edgec itself is: the first place that Python takes modules from is the folder it starts in.
+        command, home = [sys.executable, "-c", _OTHER, str(port)], Path(__file__).resolve().parents[2]
+        other = subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=home)
         try:
-            try:
-                end, _ = server.accept()
-            except TimeoutError:
-                raise LinkError("a process that answers messages does not start", where="loopback") from None
-            return _measured(end)
+            return _measured(_accepted(server, other))
         finally:
             other.kill()
             other.wait()
+
+
+def _accepted(server: socket.socket, other: subprocess.Popen[bytes]) -> socket.socket:
+    """The connection of a process that was started. Raises LinkError where it ends or takes too long."""
+    until = time.monotonic() + _PATIENCE
+    server.settimeout(0.1)
+    while other.poll() is None and time.monotonic() < until:
+        with suppress(TimeoutError):
+            end, _ = server.accept()
+            end.settimeout(None)
+            return end
+    raise LinkError("a process that answers messages does not start", where="loopback")
 
 
 def _measured(end: socket.socket) -> Handled:

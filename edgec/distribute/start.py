@@ -71,12 +71,14 @@ def start(
     ``within`` is a command that runs it, such as that of a network namespace. Raises LinkError, which calls it
     ``name``, where it does not come to listen.
     """
-    command = [*within, sys.executable, "-m", "edgec", "worker", *map(str, folders), "--listen", f"{host}:0", "--once"]
+    places = [str(folder.absolute()) for folder in folders]
+    command = [*within, sys.executable, "-m", "edgec", "worker", *places, "--listen", f"{host}:0", "--once"]
     command += ["--threads", str(threads), *(["--core", str(core)] if core is not None else [])]
     errors = tempfile.TemporaryFile()  # noqa: SIM115  (it is closed with the process)
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
         env={**os.environ, SECRET: secret.decode()},
+        cwd=Path(__file__).resolve().parents[2],  # Python takes modules from the folder that it starts in first
     )  # fmt: skip
     found = Started(process, "", errors)
     line = first_line(process)

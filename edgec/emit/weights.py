@@ -196,3 +196,13 @@ def weights_of(
         raise UsageError("how much memory weights may take is not said", hint=hint, where=where)
     stream = streaming(program, ram - memory_beside(program))
     return Weights(place, name, (stream.content,), stream=stream)
+
+
+def is_whole(content: bytes, size: object) -> bool:
+    """True for a file of so many bytes of weights as a build writes it, whose length and hash are those in its head."""
+    held = content[HEAD_BYTES:]
+    return (
+        content[: len(MAGIC)] == MAGIC
+        and len(held) == size == int.from_bytes(content[16:24], "little")
+        and content[24:56] == sha256(held).digest()
+    )

@@ -13,6 +13,7 @@ from bounded import box, drawn
 from chance import RANDOM
 
 import edgec
+from edgec.certify.domain import Domain
 from edgec.certify.joint import Joint
 from edgec.certify.pairs import Bend, Pair
 from edgec.check.float64 import exact_results
@@ -20,10 +21,12 @@ from edgec.cli.main import main
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.export import to_onnx
 from edgec.fuse import plan
-from edgec.ir.graph import Graph, Node
+from edgec.ir.evaluate import evaluate_node
+from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.registry import node
 
 Layer = Callable[[Node], Node]
+F = np.float32
 EPS = 0.02
 
 
@@ -211,3 +214,63 @@ def test_bends_are_what_they_are_called() -> None:
     network = Joint(plan(_network(g.clip)), _network(g.clip), _centers(_network(g.clip)))
     for p in network.pairs:
         assert isinstance(p.program, Bend) and p.program.kind == p.reference.kind in ("max", "min")
+
+
+def _alone(graph: Graph, program: Graph, low: float, high: float) -> tuple[float, float]:
+    """The bounds of the one output of a program less a graph, for an input between two numbers."""
+    network = Joint(plan(program), graph, [])
+    shape = (1, *next(iter(network.inputs.values())).type.shape)
+    domain = Domain(*({n: np.full(shape, x) for n in network.inputs.values()} for x in (low, high)))
+    found = network.differences(network.bounds(domain))["y0"]
+    return float(found[0].min()), float(found[1].max())
+
+
+def test_constants_of_constants_are_real_numbers() -> None:
+    """What the program rounds of a constant is part of the difference, whether it is folded or in the code."""
+    x = g.value("x", 512)
+    scaled = node(
+        "mul", node("cast", constant(np.arange(-128, 128, 0.5).astype(np.int8)), to="f32"), g.number(0.0123457)
+    )
+    for op in ("mul", "add", "sub"):
+        graph = g.graph(node(op, x, scaled))
+        built = edgec.build(to_onnx(graph))
+        network = _joint(built, [])
+        for center in (scaled_values := evaluate_node(scaled, [evaluate_node(a, [n.value for n in a.args]) if a.args
+                       else a.value for a in scaled.args]), -scaled_values):  # fmt: skip
+            away, _ = _left(built, network, {"x": center.astype(np.float32)}, 0.0)
+            assert away <= 0
+
+
+def test_numbers_that_leave_their_type_are_unknown() -> None:
+    x = g.value("x", 3)
+    small = node("cast", node("cast", node("mul", x, g.number(50)), to="i32"), to="i8")
+    same = node("cast", node("cast", node("mul", x, g.number(0)), to="i32"), to="i8")
+    low, high = _alone(g.graph(node("cast", small, to="f32")), g.graph(node("cast", same, to="f32")), 1.0, 4.0)
+    assert low == -np.inf and high == np.inf
+
+
+def test_slopes_in_another_order() -> None:
+    """A leaky choice with a slope for each channel, computed in another order of dimensions."""
+    slopes = constant(np.array([3.0, 1.0, 0.5, 2.0], np.float32).reshape(1, 1, 4))
+
+    def leaky(x: Node, slopes: Node) -> Node:
+        return node("select", node("lt", x, g.number(0)), node("mul", x, slopes), x)
+
+    x = g.value("x", 1, 3, 4)
+    graph = g.graph(leaky(x, slopes))
+    turned = leaky(node("transpose", x, perm=(0, 2, 1)), node("transpose", slopes, perm=(0, 2, 1)))
+    program = g.graph(node("transpose", turned, perm=(0, 2, 1)))
+    network = Joint(plan(program), graph, _centers(graph))
+    assert len(network.pairs) == 1 and network.pairs[0].order == (0, 2, 1)
+    low, high = network.differences(network.bounds(box(network, _centers(graph)[0], 1.0)))["y0"]
+    assert -1e-5 < low.min() <= 0 <= high.max() < 1e-5
+
+
+def test_inputs_that_only_the_model_reads() -> None:
+    x, z = g.value("x", 2), g.value("x of the reference", 2)
+    graph = g.graph(node("add", x, z))
+    program = Graph(graph.inputs, g.graph(node("mul", x, g.number(1.5))).outputs)
+    low, high = _alone(graph, program, 1.0, 2.0)
+    assert low <= -1.0 and -0.5 <= high < 0.1  # x / 2 - z
+    assert edgec.certify(edgec.build(to_onnx(g.graph(g.relu(g.value("x", 0, 3))))), inputs={"x": np.zeros((0, 3), F)},
+                         eps=0, against="float").ok  # fmt: skip

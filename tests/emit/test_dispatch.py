@@ -177,6 +177,8 @@ def test_python_loads_the_library(tmp_path: Path) -> None:
     meant = _meant(built, _image())
     network = edgec.Network(folder)
     assert network.processor in {"x86_64_sse4", "x86_64_avx2", "x86_64_avx512_vnni"}
+    (where,) = network.where()
+    assert where.device == network.processor
     _near(network.run(_image()), meant, 1e-5)
     for level, told in (("x86_64_sse4", "x86_64_sse4 True"), ("arm64", "EDGEC_LEVEL")):  # chosen once a process
         environment = {**os.environ, "EDGEC_LEVEL": level}

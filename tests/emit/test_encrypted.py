@@ -146,10 +146,24 @@ def test_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a folder made by edgec"):
         refuse(tmp_path, key)
     out = built(tmp_path / "out")
-    for wrong in (b"", KEY[:-1], KEY.hex().encode()[:-1], b"x" * 64, "é".encode() * 40):
+    for wrong in (b"", KEY[:-1], KEY.hex().encode()[:-1], KEY.hex().encode()[:32], b"x" * 64, "é".encode() * 40):
         key.write_bytes(wrong)
         with pytest.raises(UsageError, match="a key is 32 bytes, or 64 hex digits"):
             refuse(out, key)
     with pytest.raises(UsageError, match="cannot read the key"):
         refuse(out, tmp_path / "none")
+    key.write_bytes(KEY)
+    whole = (out / "net.weights").read_bytes()
+    for damaged in (whole[:-500], whole[:-1] + bytes([whole[-1] ^ 1]), whole + b"x", b""):
+        (out / "net.weights").write_bytes(damaged)
+        with pytest.raises(UsageError, match="not those of the build"):
+            refuse(out, key)
     assert not list(out.glob("*enc*"))
+
+
+def test_the_next_build_has_no_weights_of_the_last(tmp_path: Path) -> None:
+    out = built(tmp_path / "out")
+    encrypt(out, KEY)
+    (out / "notes.txt").write_text("kept", encoding="utf-8")
+    built(tmp_path / "out", weights="array")
+    assert not list(out.glob("*enc*")) and (out / "notes.txt").is_file()

@@ -131,3 +131,9 @@ def test_gpus_draw_no_trials(database: Profiles, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("edgec.api.runs_here", lambda *given: True)
     with pytest.raises(UsageError, match="none is drawn"):
         edgec.tune(NETWORK, 1.0, trials=5, device="cuda_sm90", compiler="emulated")
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0])
+def test_seconds_are_a_time(seconds: float) -> None:
+    with pytest.raises(UsageError, match="is no time"):
+        edgec.tune(NETWORK, seconds)
