@@ -48,7 +48,13 @@ def _pictures() -> Graph:
     first = node("transpose", x, perm=(0, 3, 1, 2))
     a = g.relu(node("conv", first, g.weights(4, 2, 3, 3, scale=0.3), strides=(1, 1), dilations=(1, 1)))
     b = node("add", a, g.relu(node("conv", a, g.weights(4, 4, 1, 1, scale=0.5), strides=(1, 1), dilations=(1, 1))))
-    back = g.relu(node("transpose", node("add", b, g.weights(4, 1, 1)), perm=(0, 2, 3, 1)))
+    back = g.relu(
+        node(
+            "transpose",
+            node("add", b, constant(np.array([-0.5, 0.2, -0.2, 0.1], F).reshape(4, 1, 1))),
+            perm=(0, 2, 3, 1),
+        )
+    )
     return g.graph(_dense(node("reshape", back, shape=(1, 64)), 3))
 
 
