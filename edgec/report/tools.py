@@ -59,6 +59,10 @@ NEEDS: tuple[Need, ...] = (
     Need("Pillow", "edgec samples of pictures", "pip install 'edgec[pictures]'", packages=("PIL",)),
     Need("distributed", "edgec device farm --scheduler", "pip install 'edgec[farm]'", packages=("distributed",)),
     Need("starlette", "edgec serve-lm", "pip install 'edgec[serve]'", packages=("starlette", "uvicorn")),
+    Need(
+        "scikit-learn", "edgec tune (trees that rank variants)", "pip install 'edgec[tune]'",
+        packages=("sklearn", "threadpoolctl"),
+    ),  # fmt: skip
     Need("provers", "scalar identities of edgec rules prove", "pip install 'edgec[prove]'", packages=("sympy", "z3")),
     Need("llama-cpp-python", "bench --vs llama.cpp of language models", "pip install llama-cpp-python",
          packages=("llama_cpp",)),
