@@ -62,7 +62,7 @@ NEEDS: tuple[Need, ...] = (
     Need(
         "scikit-learn", "edgec tune (trees that rank variants)", "pip install 'edgec[tune]'",
         packages=("sklearn", "threadpoolctl"),
-    ),  # fmt: skip
+    ),
     Need("provers", "scalar identities of edgec rules prove", "pip install 'edgec[prove]'", packages=("sympy", "z3")),
     Need("llama-cpp-python", "bench --vs llama.cpp of language models", "pip install llama-cpp-python",
          packages=("llama_cpp",)),
