@@ -6,6 +6,8 @@ import os
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from getpass import getuser
 from pathlib import Path
 
@@ -60,3 +62,16 @@ class Server:
                 subprocess.run(["kill", "-KILL", pid], check=False, capture_output=True)
             self.process.wait()
             self.process = None
+
+
+@contextmanager
+def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server with its files in a new folder, which the links of this test reach."""
+    folder.mkdir()
+    made = Server(folder)
+    made.start()
+    monkeypatch.setenv("EDGEC_SSH_OPTIONS", f"-F {folder}/config")
+    try:
+        yield made
+    finally:
+        made.stop()

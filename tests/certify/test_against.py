@@ -232,7 +232,7 @@ def _alone(graph: Graph, program: Graph, low: float, high: float) -> tuple[float
 
 
 def test_constants_of_constants_are_real_numbers() -> None:
-    """What the program rounds of a constant is part of the difference, whether it is folded or in the code."""
+    """Rounding of a constant by the program is part of the difference, whether it is folded or in the code."""
     x = g.value("x", 512)
     scaled = node(
         "mul", node("cast", constant(np.arange(-128, 128, 0.5).astype(np.int8)), to="f32"), g.number(0.0123457)

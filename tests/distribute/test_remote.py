@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from divided_cases import divided, image, tower
-from ssh_server import Server
+from ssh_server import Server, serving
 
 import edgec
 from edgec.cli.main import main
@@ -28,15 +28,10 @@ from edgec.errors import LinkError
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    folder = tmp_path / "ssh"
-    folder.mkdir()
-    made = Server(folder)
-    made.start()
-    monkeypatch.setenv("EDGEC_SSH_OPTIONS", f"-F {folder}/config")
     path = Path(edgec.__file__).parents[1]
     monkeypatch.setenv("EDGEC_SSH_PYTHON", f"env PYTHONPATH={path} {sys.executable}")
-    yield made
-    made.stop()
+    with serving(tmp_path / "ssh", monkeypatch) as made:
+        yield made
 
 
 def over_ssh(folder: Path) -> BuiltParts:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -68,13 +69,18 @@ def line(rule: Rule) -> str:
     return f"{rule.name} {counts} {rewrites:08x} {measures:08x}"
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_where_rules_apply(file: str, update_golden: bool) -> None:
+def hold(folder: Path, file: str, line: Callable[[Rule], str], update: bool) -> None:
+    """Compare a line for every rule of a file with those that are kept; with ``update``, keep them."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         lines = [line(r) for r in RULES if Path(r.source.rpartition(":")[0]).stem == file]
-    kept = FOLDER / f"{file}.txt"
-    if update_golden:
-        FOLDER.mkdir(exist_ok=True)
+    kept = folder / f"{file}.txt"
+    if update:
+        folder.mkdir(exist_ok=True)
         kept.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert kept.read_text(encoding="utf-8").splitlines() == lines, "pytest tests/golden --update-golden"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_where_rules_apply(file: str, update_golden: bool) -> None:
+    hold(FOLDER, file, line, update_golden)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from links import DIGITS, need_opencl, pictures, product
-from ssh_server import Server
+from ssh_server import Server, serving
 
 import edgec
 from edgec import api
@@ -20,13 +20,8 @@ from edgec.tune.on_device import tune_on_device
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    folder = tmp_path / "ssh"
-    folder.mkdir()
-    made = Server(folder)
-    made.start()
-    monkeypatch.setenv("EDGEC_SSH_OPTIONS", f"-F {folder}/config")
-    yield made
-    made.stop()
+    with serving(tmp_path / "ssh", monkeypatch) as made:
+        yield made
 
 
 def test_check_and_bench(server: Server) -> None:
