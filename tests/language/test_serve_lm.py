@@ -211,7 +211,7 @@ def test_a_client_that_does_not_go_on_is_left(model: LanguageModel, monkeypatch:
         with contextlib.suppress(ConnectionError):
             while part := connection.recv(1 << 16):
                 found += part
-    assert (b"408" in found) == (text == SLOW["body"])
+    assert (b"HTTP/1.1 408 " in found) == (text == SLOW["body"])
 
 
 def test_connections_are_counted(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
