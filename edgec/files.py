@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -129,6 +130,12 @@ def user_folder(variable: str, usual: str) -> Path:
     """edgec's folder below one of the XDG base directories, which a relative path does not name."""
     named = Path(os.environ.get(variable) or "")
     return (named if named.is_absolute() else Path.home() / usual) / "edgec"
+
+
+def is_own(folder: Path) -> bool:
+    """True for a folder of this user's that nobody else can write to: what is taken from it is loaded and run."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
 def umask() -> int:

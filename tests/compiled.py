@@ -14,6 +14,7 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.device.load import load_device
+from edgec.device.precompiled import Headers
 from edgec.device.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS
 from edgec.emit.project import files
 from edgec.errors import EdgecError
@@ -192,7 +193,9 @@ def write_graphs(
 
 def compile_c(folder: Path, source: str, output: str, flags: Sequence[str]) -> Path:
     """Compile one file in ``folder``; fails with what the compiler says."""
-    command = [os.environ.get("CC", "gcc"), *flags, "-o", output, source, "-lm", "-lpthread"]
+    compiler = os.environ.get("CC", "gcc")
+    first = Headers("gcc", [compiler], "").arguments(flags, folder / source, 1) if compiler == "gcc" else []
+    command = [compiler, *first, *flags, "-o", output, source, "-lm", "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr[:4000]
     return folder / output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,6 +30,14 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     chance.begin(item.nodeid)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def headers_of_all_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Headers are precompiled once for all processes of a run, not for the user: objects are the same without."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("EDGEC_HEADER_CACHE", str(tmp_path_factory.getbasetemp().parent / "headers"))
+        yield
 
 
 @pytest.fixture(autouse=True)

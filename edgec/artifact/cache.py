@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from edgec.artifact.publish import hidden
 from edgec.errors import EdgecError, UsageError
-from edgec.files import user_folder
+from edgec.files import is_own, user_folder
 from edgec.untrusted import read_json
 
 #: Bytes of all entries together.
@@ -61,7 +60,7 @@ class CompileCache:
             return
         with suppress(OSError):
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not _is_own(self.root):
+            if not is_own(self.root):
                 return
             with hidden(self.root) as fresh:
                 hashes = {}
@@ -107,13 +106,7 @@ def compile_cache() -> CompileCache | None:
     bound = os.environ.get("EDGEC_COMPILE_CACHE_BYTES", str(LIMIT))
     if not bound.isdecimal():
         raise UsageError(f"'{bound}' is no number of bytes", where="EDGEC_COMPILE_CACHE_BYTES")
-    return CompileCache(root, int(bound)) if not root.exists() or _is_own(root) else None
-
-
-def _is_own(folder: Path) -> bool:
-    """True for a folder of this user's that nobody else can write to: libraries from it are loaded."""
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    return CompileCache(root, int(bound)) if not root.exists() or is_own(root) else None
 
 
 def _hashes(entry: Path) -> dict[str, str]:

@@ -23,6 +23,7 @@ from typing import get_args
 
 from edgec.device.device import Device
 from edgec.device.names import CompilerKind
+from edgec.device.precompiled import Headers
 from edgec.device.probe import host_arch
 from edgec.errors import ToolchainError
 
@@ -219,17 +220,7 @@ def compile_shared(
     whole = ("-Wl,-z,defs",) if is_elf else ()
     flags = ("-fPIC", *_options(include, defines), *extra_flags)
     link = ("-shared", *whole, *extra_flags)
-    return _build(
-        compiler,
-        device,
-        sources,
-        output,
-        compile_flags=flags,
-        link_flags=link,
-        jobs=jobs,
-        progress=progress,
-        others=others,
-    )
+    return _build(compiler, device, sources, output, flags, link, jobs, progress, others)
 
 
 def compile_program(
@@ -253,17 +244,7 @@ def compile_program(
     checks = _sanitizer_flags(compiler, sanitize)
     flags = (*_options(include, defines), *checks, *extra_flags)
     link = (*checks, *extra_flags)
-    return _build(
-        compiler,
-        device,
-        sources,
-        output,
-        compile_flags=flags,
-        link_flags=link,
-        jobs=jobs,
-        progress=progress,
-        others=others,
-    )
+    return _build(compiler, device, sources, output, flags, link, jobs, progress, others)
 
 
 def _options(include: Sequence[Path], defines: Sequence[str]) -> tuple[str, ...]:
@@ -275,7 +256,6 @@ def _build(
     device: Device,
     sources: Sequence[Path],
     output: Path,
-    *,
     compile_flags: Sequence[str],
     link_flags: Sequence[str],
     jobs: int,
@@ -351,9 +331,11 @@ def compile_objects(
     """Compiles `sources`, `jobs` at a time, into an object file each in `folder`, in their order."""
     flags = [(*_compile_flags(compiler, others.get(s.name, device)), *extra_flags) for s in sources]
     objects = [folder / f"{number}_{source.stem}.o" for number, source in enumerate(sources)]
+    headers = Headers(compiler.kind, compiler.command, compiler.version)
+    first = [headers.arguments(f, source, len(sources)) for f, source in zip(flags, sources, strict=True)]
     with ThreadPoolExecutor(max(1, jobs)) as pool:
-        each = zip(flags, sources, objects, strict=True)
-        compiled = pool.map(lambda one: _compile(compiler, *one), each)
+        each = zip(flags, first, sources, objects, strict=True)
+        compiled = pool.map(lambda one: _compile(compiler, headers, *one), each)
         for done, source in enumerate(sources, start=1):
             next(compiled)
             if progress is not None:
@@ -361,10 +343,19 @@ def compile_objects(
     return objects
 
 
-def _compile(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
+def _compile(
+    compiler: Compiler, headers: Headers, flags: Sequence[str], first: Sequence[str], source: Path, target: Path
+) -> None:
     # `.incbin` finds the weights beside the assembler file that names them, as #include does.
     beside = [f"-I{source.parent}"] if source.suffix == ".S" else []
-    _run(compiler, [*flags, *beside, "-c", str(source), "-o", str(target)], where=source)
+    command = [*flags, *beside, "-c", str(source), "-o", str(target)]
+    try:
+        _run(compiler, [*first, *command], where=source)
+    except ToolchainError:
+        if not first:
+            raise
+        _run(compiler, command, where=source)  # a mistake in the source is told without what is precompiled
+        headers.drop()
 
 
 def _run(compiler: Compiler, arguments: Sequence[str], where: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,7 @@ def test_choices_decide_networks_of_many_inputs() -> None:
 
 def test_multipliers_that_are_wrong_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: multipliers for the sides that were not taken prove what is not so."""
+    monkeypatch.setattr(time, "perf_counter", time.process_time)  # what else runs here changes nothing
     monkeypatch.setattr(search, "attack", lambda *given: None)
     right = choices.optimized
 

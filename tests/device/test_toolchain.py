@@ -181,7 +181,7 @@ def test_zig_knows_every_shipped_processor(device: Device, tmp_path: Path) -> No
     source = tmp_path / "empty.c"
     source.write_text("int one(void); int one(void) { return 1; }\n")
     zig = pick_compiler(device, "zig")
-    toolchain._compile(zig, toolchain._compile_flags(zig, device), source, tmp_path / "empty.o")
+    toolchain.compile_objects(zig, device, [source], tmp_path)
 
 
 # -- programs and errors ---------------------------------------------------------------------------
