@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.ir.memory import remembered
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import is_vectorizable
 from edgec.schedule.contract.epilogue import around_sum, over_lanes
@@ -32,6 +33,7 @@ class Operands:
     mode: str
 
 
+@remembered(32)  # several schedules ask, of one block each
 def operands(flat: Flat, can_gather: bool = True, swapped: bool = False) -> Operands | None:
     """The operands of ``flat``; None when it is no sum of products that lanes can share.
 
