@@ -192,7 +192,8 @@ def files(
     facts_of |= {"language_model": model.described} if model else {}
     facts_of |= {"levels": [made.described(level) for made, level in zip(levels, program.levels)]} if levels else {}
     facts_of |= {"training": training.described} if training is not None else {}
-    return sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts})
+    known = {weights.file: weights.sha256} if weights.file is not None else {}
+    return sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts}, known)
 
 
 def cross_options(device: Device) -> str:
@@ -210,12 +211,12 @@ def sealed(
     inputs: Sequence[Port],
     outputs: Sequence[Port],
     facts: Mapping[str, Any],
+    known: Mapping[str, bytes] = {},
 ) -> dict[str, bytes]:
-    """The files of a project, with the lock file that describes them."""
+    """The files of a project, with the lock file that describes them; of those that are ``known``, by SHA-256."""
     digest = sha256()
     for path in sorted(result):
-        for part in (path.encode(), b"\0", result[path], b"\0"):
-            digest.update(part)
+        digest.update(path.encode() + b"\0" + (known.get(path) or sha256(result[path]).digest()))
     chosen = dimensions(p.type for p in inputs).values()
 
     def entry(port: Port) -> dict[str, Any]:

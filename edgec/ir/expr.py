@@ -57,7 +57,7 @@ class Expr:
     ``value`` is the constant, the Var, the Size, the slot that is loaded from, or ``(combine, variables)``.
     """
 
-    __slots__ = ("__weakref__", "args", "dtype", "free", "height", "op", "value")
+    __slots__ = ("__weakref__", "args", "dtype", "free", "height", "inner_loads", "op", "value")
 
     op: str
     args: tuple[Expr, ...]
@@ -65,6 +65,7 @@ class Expr:
     dtype: str
     height: int  # how deeply reductions nest in it; names their variables canonically
     free: frozenset[Expr]  # its free variables; empty for a variable, which would never be forgotten if it kept itself
+    inner_loads: tuple[Expr, ...] | None  # the loads inside it, but not itself, once they were asked for
 
     def __repr__(self) -> str:
         return show(self)
@@ -169,6 +170,7 @@ def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
             found.free -= {*reduction_variables(found)}
         inner = max((a.height for a in args), default=0)
         found.height = inner + 1 if op == "reduce" else inner
+        found.inner_loads = None
         _TABLE[key] = found
     return found
 
@@ -375,7 +377,11 @@ def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
 
 
 def loads(expr: Expr) -> list[Expr]:
-    return [e for e in walk(expr) if e.op == "load"]
+    """Every distinct load in ``expr``, arguments before users."""
+    found = expr.inner_loads
+    if found is None:
+        found = expr.inner_loads = tuple(e for e in walk(expr) if e.op == "load" and e is not expr)
+    return [*found, expr] if expr.op == "load" else [*found]
 
 
 def free_variables(expr: Expr) -> frozenset[Expr]:

@@ -78,7 +78,8 @@ def import_(source: Any, context: Context) -> Graph:
         )  # fmt: skip
     if o.device.is_gpu or o.gpu is not None:
         graph = without_checks(graph)
-    graph = replace(graph, metadata={**graph.metadata, MODEL_SHA256: digest(parsed)})
+    known = (context.facts.get("model") or {}).get("sha256") or digest(parsed)
+    graph = replace(graph, metadata={**graph.metadata, MODEL_SHA256: known})
     return with_chat(with_states(graph, o.states), o.chat_template)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from edgec.ir import expr as X
 from edgec.ir import positions
 from edgec.ir.evaluate import Grid
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Array, Node
+from edgec.ir.graph import Node
 from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, mergeable, split_formula, used_as_values
 from edgec.ir.types import dtype_name
@@ -24,15 +25,23 @@ class Weights:
     """The constants of a program: equal content is stored once."""
 
     def __init__(self) -> None:
-        self.buffers: dict[str, Buffer] = {}
+        self._count = 0
+        self._by_content: dict[tuple[Any, ...], list[tuple[np.ndarray, Buffer]]] = {}
 
     def add(self, value: np.ndarray) -> Buffer:
-        array = Array(np.ascontiguousarray(value))
-        if array.digest not in self.buffers:
-            name = f"w{len(self.buffers)}"
-            flat = array.value.reshape(-1)
-            self.buffers[array.digest] = Buffer(name, "weights", dtype_name(flat.dtype), flat.size, flat)
-        return self.buffers[array.digest]
+        value = np.ascontiguousarray(value)
+        value.flags.writeable = False
+        flat = value.reshape(-1)
+        content = flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
+        # A sum that is quick, and then the content itself: arrays of the same sum are rare.
+        alike = self._by_content.setdefault((value.dtype, value.shape, crc32(content.data)), [])
+        for known, buffer in alike:
+            if np.array_equal(known, content):
+                return buffer
+        buffer = Buffer(f"w{self._count}", "weights", dtype_name(flat.dtype), flat.size, flat)
+        self._count += 1
+        alike.append((content, buffer))
+        return buffer
 
 
 @dataclass(frozen=True)

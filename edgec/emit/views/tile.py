@@ -234,12 +234,13 @@ class Tile:
         for v in range(self.vectors):
             count = self._count(v)
             printer = Printer(view.names, view.pointers, p.n, count, prefix=f"e{v}_")
+            result, place = (X.substitute(e, {p.n: p.n + v * p.lanes}) for e in (p.result, p.address))
             for m in range(self.height):
                 names = {tuple(self._at(r)[w] for w in p.window): self._lanes_of(r, v) for r in self._sums(m)}
-                change = {p.n: p.n + v * p.lanes} | ({p.m: p.m + m} if p.m.op == "var" else {})
-                body = on_vectors(printer, X.substitute(p.result, change), p.n, names.__getitem__)
+                change = {p.m: p.m + m} if p.m.op == "var" else {}
+                body = on_vectors(printer, X.substitute(result, change), p.n, names.__getitem__)
                 value = printer.to_store(body)
-                address = X.substitute(p.address, change)
+                address = X.substitute(place, change)
                 printer.lines.append(f"  {view.store_line(printer, address, value, p.n, count)}")
             lines += printer.lines
         return lines
