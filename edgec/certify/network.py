@@ -76,7 +76,7 @@ class Network:
             found = softmax_operand(n)
             if found is not None and found[0].type.shape == n.type.shape:
                 self.before[f"before {name}"] = found[0]
-        self.stored = _stored(plan)
+        self.stored = stored_values(plan)
         self.fixed: dict[Node, Array] = {}
         #: Are all values of a node whole numbers?
         self.whole: dict[Node, bool] = {}
@@ -318,7 +318,7 @@ def _within_whole(r: Range) -> Range:
     return replace(r, low=np.where(exactly, np.ceil(r.low), r.low), high=np.where(exactly, np.floor(r.high), r.high))
 
 
-def _stored(plan: Plan) -> set[Node]:
+def stored_values(plan: Plan) -> set[Node]:
     """Nodes whose values every reader takes from memory: none is computed again within a block of its readers."""
     outputs = {b.output for b in plan.blocks}
     within = {n for b in plan.blocks for n in b.nodes if n is not b.output}
