@@ -81,7 +81,7 @@ class Network:
         #: Are all values of a node whole numbers?
         self.whole: dict[Node, bool] = {}
         self.rules: dict[Node, Rule] = {}
-        _refuse_kinds(plan)
+        refuse_kinds(plan)
         self._make(graph, _settling(self.order, graph.users(), self.stored))
 
     def _make(self, graph: Graph, settles: Collection[Node], folds: bool = False) -> None:
@@ -339,7 +339,7 @@ def _settling(order: Iterable[Node], users: Mapping[Node, list[Node]], stored: s
     return found
 
 
-def _refuse_kinds(plan: Plan) -> None:
+def refuse_kinds(plan: Plan) -> None:
     """Raises ModelError for networks whose results are not those of one graph of known sizes."""
     graph = plan.graph
     if graph.sizes or any(sizes_in(n) for n in graph.nodes()):

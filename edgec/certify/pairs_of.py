@@ -7,7 +7,6 @@ inputs at most ``eps`` away from given ones.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -30,19 +29,12 @@ _GATHERS = frozenset({"gather", "gather_elements", "gather_nd"})
 _ADDITIONS = frozenset({"add", "sub", "neg"})
 
 
-@dataclass(frozen=True)
-class Enclosed:
-    """A graph with the outputs "lower NAME" and "upper NAME" of every output, and the input ``eps``.
+def enclosed(plan: Plan) -> Graph:
+    """The graph of the bounds of a planned network, whose last input is the distance, [1].
 
-    ``products`` are the matrix products and convolutions in it, by the name of the node of the model.
+    Its outputs are "lower NAME" and "upper NAME" for every output. Raises ModelError for operators without a rule, by
+    name.
     """
-
-    graph: Graph
-    eps: str
-
-
-def enclosed(plan: Plan) -> Enclosed:
-    """The graph of bounds of a planned network. Raises ModelError for operators without a rule, by name."""
     graph = plan.graph
     for n in graph.inputs:
         if n.type.dtype != "f32":
@@ -63,8 +55,7 @@ def enclosed(plan: Plan) -> Enclosed:
         low = select(inside, pair.low, constant(-inf, "f32")).broadcast(*n.type.shape)
         high = select(inside, pair.high, constant(inf, "f32")).broadcast(*n.type.shape)
         outputs += [(f"lower {name}", low.node), (f"upper {name}", high.node)]
-    found = Graph((*graph.inputs, distance), tuple(outputs), graph.name, made.origin, graph.metadata)
-    return Enclosed(found, eps)
+    return Graph((*graph.inputs, distance), tuple(outputs), graph.name, made.origin, graph.metadata)
 
 
 class _Pairs:

@@ -157,6 +157,11 @@ class Settings(TypedDict, total=False):
         Option("gcc, clang, zig, or a command.", TARGET, runs=lambda value: value not in COMPILER_KINDS),
     ]
 
+    bounds: Annotated[
+        bool,
+        Option("Emit bounds too: of all outputs, for every input within a distance of a given one.", TARGET, False, bool),
+    ]
+
     shapes: Annotated[
         Mapping[str, Sequence[int]], _pair("Shape of an input.", SHAPES, "shape", "NAME=1,3,224,224", texts.SHAPE)
     ]
