@@ -15,11 +15,13 @@ from edgec.certify.choose import MOVEMENTS, leaky_choice, terms_of
 from edgec.certify.network import stored_values
 from edgec.certify.pair import Pair, widened
 from edgec.certify.pair_rules import RULES, Standing, chosen, leaky
+from edgec.certify.pair_softmax import softmax
 from edgec.certify.pair_sums import product_of_two, product_with_weights, total
+from edgec.differentiate.composites import softmax_operand
 from edgec.errors import ModelError
+from edgec.frontend.values import Value, constant, emit, select
 from edgec.fuse import Plan
 from edgec.ir.evaluate import evaluate_node
-from edgec.frontend.values import Value, constant, emit, select
 from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.types import Type
 from edgec.text import listed, printable
@@ -95,6 +97,9 @@ class _Pairs:
             return None
         if is_fixed(n):
             return Pair(Value(n), Value(n)) if n.is_const else _same(constant(_value(n), "f32"))
+        operand = _of_softmax(n)
+        if operand is not None:
+            return softmax(self.found[operand[0]], operand[1])
         if n.op == "select":
             return self._choice(n)
         if n.op in RULES:
@@ -196,9 +201,24 @@ def _wanted(graph: Graph) -> set[Node]:
         found.add(n)
         if is_fixed(n):
             continue
+        operand = _of_softmax(n)
+        if operand is not None:
+            waiting.append(operand[0])
+            continue
         skipped = 0 if n.op == "select" else 1 if n.op in _GATHERS else None
         waiting += [a for k, a in enumerate(n.args) if k != skipped]
     return found
+
+
+def _of_softmax(n: Node) -> tuple[Node, tuple[int, ...]] | None:
+    """The operand and the dimensions of a softmax that is computed with the greatest element taken away."""
+    found = softmax_operand(n)
+    powers = next((a for a in n.args if a.op == "exp"), None)
+    if found is None or powers is None or powers.args[0].op != "sub":
+        return None
+    x, shift = powers.args[0].args
+    is_greatest = shift.op == "reduce" and shift.attributes["combine"] == "max" and shift.args[0] is x
+    return found if is_greatest and found == (x, shift.attributes["axes"]) else None
 
 
 def is_fixed(n: Node) -> bool:
