@@ -38,7 +38,7 @@ class Pair:
     @property
     def magnitude(self) -> Value:
         """The greatest absolute value, without rounding."""
-        return absolute(self.low) if self.is_known else greater(absolute(self.low), absolute(self.high))
+        return absolute(self.low) if self.is_known else greater(-self.low, self.high)
 
 
 def absolute(x: Value) -> Value:
@@ -71,23 +71,20 @@ def rounding_of(terms: int) -> float:
     return 2.1 * lost / (1 - lost)
 
 
-def known_only(low: Value, high: Value, reach: Value, most: float) -> Pair:
-    """The pair where ``reach`` is at most ``most``, and NaN elsewhere."""
-    nothing = constant(np.nan, "f32")
-    inside = reach <= constant(most, "f32")
-    return Pair(select(inside, low, nothing), select(inside, high, nothing))
+def at_most(x: Value, most: float) -> Value:
+    """The value where it is at most that, and NaN elsewhere."""
+    return select(x <= constant(most, "f32"), x, constant(np.nan, "f32"))
 
 
-def widened(low: Value, high: Value, units: float, more: Value | None = None) -> Pair:
-    """Bounds that were rounded to nearest, made outward by ``units`` roundoffs of themselves, and by ``more``.
+def held(low: Value, high: Value) -> Pair:
+    """The pair with NaN for what has left the range of floats that are calculated with."""
+    return Pair(select(low >= constant(-MOST, "f32"), low, constant(np.nan, "f32")), at_most(high, MOST))
+
+
+def widened(low: Value, high: Value, units: float) -> Pair:
+    """Bounds that were rounded to nearest, made outward by ``units`` roundoffs of themselves.
 
     ``units`` counts the rounding of the network, that of the bounds, and one for this step.
     """
     relative, least = number(units * UNIT * _SPARE), number(TINY)
-
-    def lost(x: Value) -> Value:
-        found = absolute(x) * relative + least
-        return found if more is None else found + more
-
-    low, high = low - lost(low), high + lost(high)
-    return known_only(low, high, greater(-low, high), MOST)
+    return held(low - (absolute(low) * relative + least), high + (absolute(high) * relative + least))

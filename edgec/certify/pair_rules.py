@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.certify.pair import Pair, absolute, greater, lesser, number, rounding_of, widened
+from edgec.certify.pair import Pair, greater, held, lesser, number, rounding_of, widened
+from edgec.certify.ranges import TINY
 from edgec.frontend.values import Value, constant, emit, select
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node
@@ -16,13 +17,15 @@ from edgec.ir.graph import Node
 _TWICE = 4.0
 #: The same of a quotient, where code may multiply by a reciprocal.
 _QUOTIENT = 8.0
+#: A number that any bound may be moved by.
+_SMALL = 2.0**64
 #: Functions whose results are never below zero, exactly or computed.
 _NOT_BELOW_ZERO = frozenset({"exp", "sqrt", "sigmoid"})
 
 
 @dataclass(frozen=True)
 class Standing:
-    """An operator where it stands: the number of terms of the sum that it is part of, and which operands are terms."""
+    """An operator where it stands: the sum that it is part of, as a number of terms, and which operands are terms."""
 
     node: Node
     terms: int = 0
@@ -34,12 +37,18 @@ Rule = Callable[[Standing, Sequence[Pair]], Pair]
 
 def _added(at: Standing, args: Sequence[Pair]) -> Pair:
     a, b = args if at.node.op == "add" else (args[0], _turned(args[1]))
-    more = None
-    if at.terms > 2:  # the network may add its terms in any order
-        rounding = number(rounding_of(at.terms))
-        lost = [args[k].magnitude * rounding for k in at.leaves]
-        more = lost[0] if len(lost) == 1 else lost[0] + lost[1] if lost else None
-    return widened(a.low + b.low, a.high + b.high, _TWICE, more)
+    if at.terms <= 2:
+        return widened(a.low + b.low, a.high + b.high, _TWICE)
+    # The network may add its terms in any order: each is moved outward by its part of the rounding of the whole sum.
+    a, b = (_moved(x, at.terms) if k in at.leaves else x for k, x in enumerate((a, b)))
+    low, high = a.low + b.low, a.high + b.high
+    has_small = any(x.low.is_const and np.abs(x.low.node.value).max(initial=0.0) <= _SMALL for x in (a, b))
+    return Pair(low, high) if has_small and len(at.leaves) == 1 else held(low, high)
+
+
+def _moved(a: Pair, terms: int) -> Pair:
+    lost = a.magnitude * number(rounding_of(terms)) + number(TINY)
+    return Pair(a.low - lost, a.high + lost)
 
 
 def _turned(a: Pair) -> Pair:
@@ -154,5 +163,3 @@ RULES: dict[str, Rule] = {
         if f.curve is not None and not f.curve.extremes
     },
 }  # fmt: skip
-
-__all__ = ["RULES", "Rule", "Standing", "absolute", "chosen", "leaky"]

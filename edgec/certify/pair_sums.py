@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 
 from edgec import ops
-from edgec.certify.pair import MOST, Pair, absolute, greater, known_only, number, rounding_of
+from edgec.certify.pair import MOST, UNIT, Pair, absolute, at_most, held, number, rounding_of
 from edgec.certify.ranges import TINY
-from edgec.frontend.values import Value, concat, constant, emit
+from edgec.frontend.values import Value, concat, constant
 from edgec.ir.graph import Node
 
 
@@ -59,9 +59,8 @@ def _middle(x: Pair, c: float) -> tuple[Value, Value]:
     if source is not None:
         pad = x.low.node
         return tuple(Value(ops.node("pad", v.node, **pad.attributes)) for v in _middle(source, c))  # type: ignore[return-value]
-    middle = x.low * 0.5 + x.high * 0.5
-    radius = greater(x.high - middle, middle - x.low)
-    return middle, radius * number(1 + c) + (x.magnitude * number(c) + number(TINY))
+    reach = (x.high - x.low) * number(0.5 + 0.5 * c) + (x.magnitude * number(c) + number(TINY))
+    return x.low * 0.5 + x.high * 0.5, reach
 
 
 def _unpadded(x: Pair) -> Pair | None:
@@ -74,15 +73,15 @@ def _unpadded(x: Pair) -> Pair | None:
 
 def _around(middle: Value, reach: Value, c: float, terms: int) -> Pair:
     """Middle and reach as a pair: nothing is known where what was added up may have left the floats on the way."""
-    reach = reach + number(2 * terms * TINY)
-    return known_only(middle - reach, middle + reach, reach, min(MOST, c * MOST))
+    reach = at_most(reach + number(2 * terms * TINY), min(MOST, c * MOST))
+    return Pair(middle - reach, middle + reach)
 
 
 def product_of_two(n: Node, a: Pair, b: Pair, terms: int, own: int) -> Pair:
     """A matmul of two values that vary: the reach has what either of them adds to the other's magnitude."""
     c = rounding_of(terms)
     (a_middle, _), (b_middle, b_reach) = _middle(a, c), _middle(b, c)
-    a_radius = greater(a.high - a_middle, a_middle - a.low) * number(1 + c)
+    a_radius = (a.high - a.low) * number(0.5 + 0.5 * c) + a.magnitude * number(4 * UNIT)
 
     def by(x: Value, y: Value) -> Value:
         return Value(ops.node("matmul", x.node, y.node))
@@ -94,10 +93,4 @@ def total(x: Pair, terms: int, apply: Callable[[Value], Value]) -> Pair:
     """A sum over dimensions or a window: each element is moved outward by its part of the rounding before."""
     c = rounding_of(terms)
     lost = x.magnitude * number(c) + number(2 * TINY)
-    low, high = apply(x.low - lost), apply(x.high + lost)
-    return known_only(low, high, greater(-low, high), MOST)
-
-
-def by_windows(n: Node) -> Callable[[Value], Value]:
-    """The operator of a node, on other values of its one operand."""
-    return lambda v: emit(n.op, v, **n.attributes)
+    return held(apply(x.low - lost), apply(x.high + lost))

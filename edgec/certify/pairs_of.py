@@ -11,7 +11,7 @@ from math import inf
 
 import numpy as np
 
-from edgec.certify.choose import MOVEMENTS, leaky_choice, terms_of
+from edgec.certify.choose import MOVEMENTS, is_known, leaky_choice, read_by_sums, terms_of
 from edgec.certify.network import stored_values
 from edgec.certify.pair import Pair, widened
 from edgec.certify.pair_rules import RULES, Standing, chosen, leaky
@@ -29,6 +29,10 @@ from edgec.text import listed, printable
 #: What the operators are called by: the operands that say where to read are no values with bounds.
 _GATHERS = frozenset({"gather", "gather_elements", "gather_nd"})
 _ADDITIONS = frozenset({"add", "sub", "neg"})
+#: Operators beside those of `is_known` that have one result for constants.
+_EXACT = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "dequantize"})
+#: Terms that an addition counts as: bounds are at most 2.2 times the magnitudes of all terms, and rounded twice.
+_ROUNDED = 5
 
 
 def enclosed(plan: Plan) -> Graph:
@@ -65,12 +69,13 @@ class _Pairs:
 
     def __init__(self, graph: Graph, stored: Collection[Node], distance: Value) -> None:
         self.graph, self.distance = graph, distance
-        self.terms = terms_in_all(graph, stored)
+        self.fixed = fixed_values(graph)
+        self.terms = terms_in_all(graph, self.fixed, stored)
         self.stored = stored
         self.origin: dict[Node, tuple[str, ...]] = {}
         self.found: dict[Node, Pair] = {}
         refused: dict[str, list[str]] = {}
-        wanted = _wanted(graph)
+        wanted = _wanted(graph, self.fixed)
         for n in graph.nodes():
             if n not in wanted:
                 continue
@@ -95,8 +100,9 @@ class _Pairs:
             return widened(near - self.distance, near + self.distance, 3.0)
         if n.type.dtype != "f32":
             return None
-        if is_fixed(n):
-            return Pair(Value(n), Value(n)) if n.is_const else _same(constant(_value(n), "f32"))
+        if n in self.fixed:
+            known = Value(n) if n.is_const else constant(self.fixed[n], "f32")
+            return Pair(known, known)
         operand = _of_softmax(n)
         if operand is not None:
             return softmax(self.found[operand[0]], operand[1])
@@ -120,20 +126,19 @@ class _Pairs:
 
     def _choice(self, n: Node) -> Pair:
         condition, *sides = n.args
-        fixed = {a: _value(a) for m in (n, *n.args, *condition.args) for a in m.args if is_fixed(a)}
-        sloped = leaky_choice(n, fixed)
+        sloped = leaky_choice(n, self.fixed)
         if sloped is not None:
             return leaky(Standing(n), self.found[n.args[sloped[0]]], *(self.found[a] for a in sides), sloped[1])
-        known = constant(_value(condition)) if is_fixed(condition) else None
+        known = constant(self.fixed[condition]) if condition in self.fixed else None
         found = chosen(known, *(self.found[a] for a in sides))
         return Pair(*(v.broadcast(*n.type.shape) for v in (found.low, found.high)))
 
     def _moved(self, n: Node) -> Pair | None:
-        if n.op in _GATHERS and not is_fixed(n.args[1]):
+        if n.op in _GATHERS and n.args[1] not in self.fixed:
             return None
         ends = []
         for of in ((lambda p: p.low), (lambda p: p.high)):
-            args = [of(self.found[a]) if a in self.found else constant(_value(a)) for a in n.args]
+            args = [of(self.found[a]) if a in self.found else constant(self.fixed[a]) for a in n.args]
             ends.append(Value(_again(n, args)))
         return Pair(*ends)
 
@@ -149,7 +154,7 @@ class _Pairs:
 
     def _product(self, n: Node) -> Pair | None:
         own, terms = terms_of(n), self.terms[n]
-        varying = [k for k, a in enumerate(n.args) if not is_fixed(a)]
+        varying = [k for k, a in enumerate(n.args) if a not in self.fixed]
         if len(varying) == 1:
             (k,) = varying
             if n.op == "conv" and k:
@@ -164,10 +169,6 @@ class _Pairs:
         for product in _products_below(pair):
             self.origin.setdefault(product, names)
         return pair
-
-
-def _same(x: Value) -> Pair:
-    return Pair(x, x)
 
 
 def _again(n: Node, args: Sequence[Value]) -> Node:
@@ -190,7 +191,7 @@ def _products_below(pair: Pair) -> list[Node]:
     return found
 
 
-def _wanted(graph: Graph) -> set[Node]:
+def _wanted(graph: Graph, fixed: Collection[Node]) -> set[Node]:
     """The nodes that need a pair: those that outputs are computed from, but for conditions and positions."""
     found: set[Node] = set()
     waiting = [n for _, n in graph.outputs]
@@ -199,7 +200,7 @@ def _wanted(graph: Graph) -> set[Node]:
         if n in found:
             continue
         found.add(n)
-        if is_fixed(n):
+        if n in fixed:
             continue
         operand = _of_softmax(n)
         if operand is not None:
@@ -221,33 +222,33 @@ def _of_softmax(n: Node) -> tuple[Node, tuple[int, ...]] | None:
     return found if is_greatest and found == (x, shift.attributes["axes"]) else None
 
 
-def is_fixed(n: Node) -> bool:
-    """Is it computed from constants, by what is the same in the last bit however it is compiled?"""
-    if n.is_const or n.op == "iota":
-        return True
-    exact = MOVEMENTS | {"cast", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "dequantize"}
-    return n.op in exact and bool(n.args) and all(is_fixed(a) for a in n.args)
-
-
-def _value(n: Node) -> np.ndarray:
-    """The value of what is fixed."""
-    found: np.ndarray = n.value if n.is_const else evaluate_node(n, [_value(a) for a in n.args])
+def fixed_values(graph: Graph) -> dict[Node, np.ndarray]:
+    """The values of what is computed from constants and is the same in the last bit, however it is compiled."""
+    found: dict[Node, np.ndarray] = {}
+    added = read_by_sums(graph)
+    for n in graph.nodes():
+        if n.is_const:
+            found[n] = n.value
+        elif is_known(n, found, added) or (n.op in _EXACT and all(a in found for a in n.args)):
+            found[n] = evaluate_node(n, [found[a] for a in n.args])
     return found
 
 
-def terms_in_all(graph: Graph, stored: Collection[Node]) -> dict[Node, int]:
+def terms_in_all(graph: Graph, fixed: Collection[Node], stored: Collection[Node]) -> dict[Node, int]:
     """For every sum, the terms of all that the network may add up together with it, in any order.
 
-    A sum ends where its value is stored: what reads it from memory reads one number.
+    A sum ends where its value is stored: what reads it from memory reads one number. An addition counts as `_ROUNDED`
+    terms more, for what the bounds of its operands lose when they are added.
     """
     own: dict[Node, int] = {}
     for n in graph.nodes():
-        if n.type.dtype != "f32" or is_fixed(n):
+        if n.type.dtype != "f32" or n in fixed:
             continue
         if n.op in ("matmul", "conv") or (n.op in ("reduce", "pool") and n.attributes.get("combine") == "add"):
             own[n] = terms_of(n)
         elif n.op in _ADDITIONS and (n.op != "neg" or (n.args[0] in own and n.args[0] not in stored)):
             own[n] = sum(own[a] if a in own and a not in stored else 1 for a in n.args)
+            own[n] += _ROUNDED * (own[n] > 2)
     found: dict[Node, int] = {}
     users = graph.users()
     for n in reversed(graph.nodes()):
