@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.certify.ranges import TINY, UNITS, gamma
+from edgec.certify.ranges import UNITS, gamma
 from edgec.errors import ModelError
 from edgec.frontend.values import Value, constant, emit, select
 
 #: The unit roundoff of floats, and the greatest magnitude that a bound may have: sums of two of them are no infinity.
 UNIT, MOST = UNITS["f32"], 2.0**125
+#: What a bound moves by at least, for results near zero (`TINY`): so large that its multiples are no subnormal numbers,
+#: which processors are slow with.
+LEAST = 1e-28
 #: Part by which constants of rounding are larger than they have to be, for the rounding of these constants.
 _SPARE = 1.01
 #: The relative rounding of a sum, at most: beyond it a bound would say nothing.
@@ -86,5 +89,5 @@ def widened(low: Value, high: Value, units: float) -> Pair:
 
     ``units`` counts the rounding of the network, that of the bounds, and one for this step.
     """
-    relative, least = number(units * UNIT * _SPARE), number(TINY)
+    relative, least = number(units * UNIT * _SPARE), number(LEAST)
     return held(low - (absolute(low) * relative + least), high + (absolute(high) * relative + least))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.certify.pair import Pair, greater, held, lesser, number, rounding_of, widened
-from edgec.certify.ranges import TINY
+from edgec.certify.pair import LEAST, Pair, greater, held, lesser, number, rounding_of, widened
 from edgec.frontend.values import Value, constant, emit, select
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node
@@ -47,7 +46,7 @@ def _added(at: Standing, args: Sequence[Pair]) -> Pair:
 
 
 def _moved(a: Pair, terms: int) -> Pair:
-    lost = a.magnitude * number(rounding_of(terms)) + number(TINY)
+    lost = a.magnitude * number(rounding_of(terms)) + number(LEAST)
     return Pair(a.low - lost, a.high + lost)
 
 

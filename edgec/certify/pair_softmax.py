@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from edgec.certify.pair import UNIT, Pair, greater, lesser, number
-from edgec.certify.ranges import TINY, gamma
+from edgec.certify.pair import LEAST, UNIT, Pair, greater, lesser, number
+from edgec.certify.ranges import gamma
 from edgec.frontend.values import Value, constant, emit, select
 from edgec.ir.functions import FUNCTIONS
 
@@ -40,7 +40,7 @@ def softmax(x: Pair, axes: Sequence[int]) -> Pair:
         beside = greater(total - less + total * of_sum * sign, zero)
         return own / (own + beside)
 
-    low = share(x.low, x.high, top, 1.0) * (one - lost) - number(TINY)
-    high = share(x.high, x.low, peak, -1.0) * (one + lost) + number(TINY)
+    low = share(x.low, x.high, top, 1.0) * (one - lost) - number(LEAST)
+    high = share(x.high, x.low, peak, -1.0) * (one + lost) + number(LEAST)
     most = number(1 + 2 * added)
     return Pair(select(is_near, greater(low, zero), zero * reach), select(is_near, lesser(high, most), most + zero * reach))

@@ -17,8 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from edgec import ops
-from edgec.certify.pair import MOST, UNIT, Pair, absolute, at_most, held, number, rounding_of
-from edgec.certify.ranges import TINY
+from edgec.certify.pair import LEAST, MOST, UNIT, Pair, absolute, at_most, held, number, rounding_of
 from edgec.frontend.values import Value, concat, constant
 from edgec.ir.graph import Node
 
@@ -59,7 +58,7 @@ def _middle(x: Pair, c: float) -> tuple[Value, Value]:
     if source is not None:
         pad = x.low.node
         return tuple(Value(ops.node("pad", v.node, **pad.attributes)) for v in _middle(source, c))  # type: ignore[return-value]
-    reach = (x.high - x.low) * number(0.5 + 0.5 * c) + (x.magnitude * number(c) + number(TINY))
+    reach = (x.high - x.low) * number(0.5 + 0.5 * c) + (x.magnitude * number(c) + number(LEAST))
     return x.low * 0.5 + x.high * 0.5, reach
 
 
@@ -73,7 +72,7 @@ def _unpadded(x: Pair) -> Pair | None:
 
 def _around(middle: Value, reach: Value, c: float, terms: int) -> Pair:
     """Middle and reach as a pair: nothing is known where what was added up may have left the floats on the way."""
-    reach = at_most(reach + number(2 * terms * TINY), min(MOST, c * MOST))
+    reach = at_most(reach + number(2 * terms * LEAST), min(MOST, c * MOST))
     return Pair(middle - reach, middle + reach)
 
 
@@ -92,5 +91,5 @@ def product_of_two(n: Node, a: Pair, b: Pair, terms: int, own: int) -> Pair:
 def total(x: Pair, terms: int, apply: Callable[[Value], Value]) -> Pair:
     """A sum over dimensions or a window: each element is moved outward by its part of the rounding before."""
     c = rounding_of(terms)
-    lost = x.magnitude * number(c) + number(2 * TINY)
+    lost = x.magnitude * number(c) + number(2 * LEAST)
     return held(apply(x.low - lost), apply(x.high + lost))
