@@ -1,8 +1,9 @@
 """Pairs of bounds as values of a graph, and the rounding that keeps them apart.
 
-A pair encloses two things at once: the exact value, and what the code computes with its sums in any order. Arithmetic on
-pairs is that of the network itself, in floats, so every rule adds the rounding of the network and its own. Where a bound
-leaves `MOST`, or is no number, both become NaN, and stay NaN through everything that is computed from them.
+A pair encloses two things at once: the exact value, and what the code computes with its sums in any order. Arithmetic
+on pairs is that of the network itself, in floats, so every rule adds the rounding of the network and its own. A bound
+that leaves `MOST`, or is no number, becomes NaN, and stays NaN through everything that is computed from it; a pair of
+which one is NaN says nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def number(x: float) -> Value:
 
 
 def rounding_of(terms: int) -> float:
-    """The part of the magnitudes of ``terms`` terms that two sums of them lose together, and what is done with one after.
+    """The part of the magnitudes of ``terms`` terms that two sums of them lose together, and a few steps after one.
 
     One is that of the network, in any order, and one that of a bound. Raises ModelError for sums that are too long.
     """
@@ -90,4 +91,21 @@ def widened(low: Value, high: Value, units: float) -> Pair:
     ``units`` counts the rounding of the network, that of the bounds, and one for this step.
     """
     relative, least = number(units * UNIT * _SPARE), number(LEAST)
+    return held(low - (absolute(low) * relative + least), high + (absolute(high) * relative + least))
+
+
+def outward(x: Pair, terms: int) -> Pair:
+    """A term of a sum of ``terms``, moved by its part of the rounding of the whole, in whatever order terms are added.
+
+    Of v - c |v| the least is at the least v: each end is moved by its own magnitude.
+    """
+    relative, least = number(rounding_of(terms)), number(2 * LEAST)
+    low = x.low - (absolute(x.low) * relative + least)
+    return Pair(low, x.high + (absolute(x.high) * relative + least))
+
+
+def around(x: Value, distance: Value) -> Pair:
+    """The values at most ``distance`` away from x; x itself where that is zero."""
+    relative, least = (select(distance > 0.0, number(v), constant(0.0, "f32")) for v in (3 * UNIT * _SPARE, LEAST))
+    low, high = x - distance, x + distance
     return held(low - (absolute(low) * relative + least), high + (absolute(high) * relative + least))

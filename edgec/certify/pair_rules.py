@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.certify.pair import LEAST, Pair, greater, held, lesser, number, rounding_of, widened
+from edgec.certify.pair import Pair, greater, held, lesser, outward, widened
 from edgec.frontend.values import Value, constant, emit, select
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node
@@ -39,15 +39,10 @@ def _added(at: Standing, args: Sequence[Pair]) -> Pair:
     if at.terms <= 2:
         return widened(a.low + b.low, a.high + b.high, _TWICE)
     # The network may add its terms in any order: each is moved outward by its part of the rounding of the whole sum.
-    a, b = (_moved(x, at.terms) if k in at.leaves else x for k, x in enumerate((a, b)))
+    a, b = (outward(x, at.terms) if k in at.leaves else x for k, x in enumerate((a, b)))
     low, high = a.low + b.low, a.high + b.high
     has_small = any(x.low.is_const and np.abs(x.low.node.value).max(initial=0.0) <= _SMALL for x in (a, b))
     return Pair(low, high) if has_small and len(at.leaves) == 1 else held(low, high)
-
-
-def _moved(a: Pair, terms: int) -> Pair:
-    lost = a.magnitude * number(rounding_of(terms)) + number(LEAST)
-    return Pair(a.low - lost, a.high + lost)
 
 
 def _turned(a: Pair) -> Pair:
@@ -126,17 +121,16 @@ def _growing(at: Standing, args: Sequence[Pair]) -> Pair:
     return _kept(found) if at.node.op in _NOT_BELOW_ZERO else found
 
 
-def leaky(at: Standing, x: Pair, then: Pair, otherwise: Pair, slopes: Sequence[np.ndarray]) -> Pair:
+def leaky(n: Node, x: Pair, slopes: Sequence[np.ndarray]) -> Pair:
     """A choice by the sign of x between multiples of it: its ends, or zero between them where a slope is below zero."""
-    choice, zero = at.node.args[0], constant(0.0, "f32")
-    limit = Value(choice.args[1])
-    k = [a.type.shape == at.node.type.shape and a is choice.args[0] for a in at.node.args[1:]].index(True)
-    other = at.node.args[2 - k]
-    factor = Value(next(a for a in other.args if a is not choice.args[0]))
+    choice, *sides = n.args
+    zero, limit, own = constant(0.0, "f32"), Value(choice.args[1]), choice.args[0]
+    k = [side is own for side in sides].index(True)
+    factor = Value(next(a for a in sides[1 - k].args if a is not own))
 
     def of(v: Value) -> Value:
-        sides = (v, v * factor) if k == 0 else (v * factor, v)
-        return select(emit(choice.op, v, limit), *sides)
+        then, otherwise = (v, v * factor) if k == 0 else (v * factor, v)
+        return select(emit(choice.op, v, limit), then, otherwise)
 
     ends = [of(x.low), of(x.high)]
     if all((s >= 0).all() for s in slopes):

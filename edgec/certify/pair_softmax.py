@@ -43,4 +43,6 @@ def softmax(x: Pair, axes: Sequence[int]) -> Pair:
     low = share(x.low, x.high, top, 1.0) * (one - lost) - number(LEAST)
     high = share(x.high, x.low, peak, -1.0) * (one + lost) + number(LEAST)
     most = number(1 + 2 * added)
-    return Pair(select(is_near, greater(low, zero), zero * reach), select(is_near, lesser(high, most), most + zero * reach))
+    return Pair(
+        select(is_near, greater(low, zero), zero * reach), select(is_near, lesser(high, most), most + zero * reach)
+    )

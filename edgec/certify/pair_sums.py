@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from edgec import ops
-from edgec.certify.pair import LEAST, MOST, UNIT, Pair, absolute, at_most, held, number, rounding_of
+from edgec.certify.pair import LEAST, MOST, UNIT, Pair, absolute, at_most, held, number, outward, rounding_of
 from edgec.frontend.values import Value, concat, constant
 from edgec.ir.graph import Node
 
@@ -44,7 +44,7 @@ def product_with_weights(n: Node, x: Pair, weights: Value, k: int, terms: int, o
 
 def _in_one(middle: Value, reach: Value, weights: Value) -> Value:
     """[2, rows, columns]: the middle times the weights, and the reach times their magnitudes."""
-    inner, columns = weights.shape
+    inner = weights.shape[0]
     stacked = concat([v.reshape(1, -(-v.type.elements // inner), inner) for v in (middle, reach)], 0)
     first = constant(np.array([True, False]).reshape(2, 1, 1))
     sizes = ops.node("abs", weights.node)
@@ -89,7 +89,6 @@ def product_of_two(n: Node, a: Pair, b: Pair, terms: int, own: int) -> Pair:
 
 
 def total(x: Pair, terms: int, apply: Callable[[Value], Value]) -> Pair:
-    """A sum over dimensions or a window: each element is moved outward by its part of the rounding before."""
-    c = rounding_of(terms)
-    lost = x.magnitude * number(c) + number(2 * LEAST)
-    return held(apply(x.low - lost), apply(x.high + lost))
+    """A sum over dimensions or a window."""
+    moved = outward(x, terms)
+    return held(apply(moved.low), apply(moved.high))

@@ -1,7 +1,7 @@
 """The graph that computes bounds: every value of a planned network becomes a pair of values.
 
-What the graph computes in floats encloses what the network computes in floats, and what it would in real numbers, for all
-inputs at most ``eps`` away from given ones.
+What the graph computes in floats encloses what the network computes in floats, and what it would in real numbers, for
+all inputs at most ``eps`` away from given ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from edgec.certify.choose import MOVEMENTS, is_known, leaky_choice, read_by_sums, terms_of
 from edgec.certify.network import stored_values
-from edgec.certify.pair import Pair, widened
+from edgec.certify.pair import Pair, around
 from edgec.certify.pair_rules import RULES, Standing, chosen, leaky
 from edgec.certify.pair_softmax import softmax
 from edgec.certify.pair_sums import product_of_two, product_with_weights, total
@@ -26,7 +26,7 @@ from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.types import Type
 from edgec.text import listed, printable
 
-#: What the operators are called by: the operands that say where to read are no values with bounds.
+#: Operators whose second operand says where to read.
 _GATHERS = frozenset({"gather", "gather_elements", "gather_nd"})
 _ADDITIONS = frozenset({"add", "sub", "neg"})
 #: Operators beside those of `is_known` that have one result for constants.
@@ -96,13 +96,11 @@ class _Pairs:
 
     def _made(self, n: Node) -> Pair | None:
         if n.op == "input":
-            near = Value(n)
-            return widened(near - self.distance, near + self.distance, 3.0)
+            return around(Value(n), self.distance)
         if n.type.dtype != "f32":
             return None
         if n in self.fixed:
-            known = Value(n) if n.is_const else constant(self.fixed[n], "f32")
-            return Pair(known, known)
+            return _known(Value(n) if n.is_const else constant(self.fixed[n], "f32"))
         operand = _of_softmax(n)
         if operand is not None:
             return softmax(self.found[operand[0]], operand[1])
@@ -128,7 +126,7 @@ class _Pairs:
         condition, *sides = n.args
         sloped = leaky_choice(n, self.fixed)
         if sloped is not None:
-            return leaky(Standing(n), self.found[n.args[sloped[0]]], *(self.found[a] for a in sides), sloped[1])
+            return leaky(n, self.found[n.args[sloped[0]]], sloped[1])
         known = constant(self.fixed[condition]) if condition in self.fixed else None
         found = chosen(known, *(self.found[a] for a in sides))
         return Pair(*(v.broadcast(*n.type.shape) for v in (found.low, found.high)))
@@ -136,11 +134,8 @@ class _Pairs:
     def _moved(self, n: Node) -> Pair | None:
         if n.op in _GATHERS and n.args[1] not in self.fixed:
             return None
-        ends = []
-        for of in ((lambda p: p.low), (lambda p: p.high)):
-            args = [of(self.found[a]) if a in self.found else constant(self.fixed[a]) for a in n.args]
-            ends.append(Value(_again(n, args)))
-        return Pair(*ends)
+        pairs = [self.found[a] if a in self.found else _known(constant(self.fixed[a])) for a in n.args]
+        return Pair(*(Value(_again(n, ends)) for ends in ([p.low for p in pairs], [p.high for p in pairs])))
 
     def _reduced(self, n: Node, combine: str) -> Pair:
         x = self.found[n.args[0]]
@@ -169,6 +164,10 @@ class _Pairs:
         for product in _products_below(pair):
             self.origin.setdefault(product, names)
         return pair
+
+
+def _known(x: Value) -> Pair:
+    return Pair(x, x)
 
 
 def _again(n: Node, args: Sequence[Value]) -> Node:

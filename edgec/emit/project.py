@@ -196,7 +196,9 @@ def files(
     facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
     facts_of |= {"weights": {"place": place, "file": weights.file}}
     facts_of |= {"language_model": model.described} if model else {}
-    facts_of |= {"levels": [files_of.described(level) for files_of, level in zip(levels, program.levels)]} if levels else {}
+    facts_of |= (
+        {"levels": [files_of.described(level) for files_of, level in zip(levels, program.levels)]} if levels else {}
+    )
     facts_of |= {"training": training.described} if training is not None else {}
     facts_of |= {"bounds": bounds.described} if bounds is not None else {}
     return sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts})

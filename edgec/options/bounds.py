@@ -19,7 +19,11 @@ def bounds_of(given: Mapping[str, Any], device: Device, gpu: Device | None) -> b
     if device.is_gpu or gpu is not None:
         raise UsageError("bounds are code for a CPU", hint=f"{hint}, or build for a processor", where=_WHERE)
     if given["loss"] is not None:
-        raise UsageError("the weights of a training change, and bounds are of those of a build", hint=hint, where=_WHERE)
+        raise UsageError(
+            "the weights of a training change, and bounds are of those of a build", hint=hint, where=_WHERE
+        )
+    if given["quantize"] in ("int8", "int8-dynamic"):
+        raise UsageError("bounds are written for networks of floats", hint=f"{hint}, or --quantize", where=_WHERE)
     if given["dispatch"] is not None:
         raise UsageError("bounds are written for one device", hint=f"{hint}, or --dispatch", where=_WHERE)
     if given["weights"] == "stream":

@@ -158,8 +158,7 @@ class Settings(TypedDict, total=False):
     ]
 
     bounds: Annotated[
-        bool,
-        Option("Emit bounds too: of all outputs, for every input within a distance of a given one.", TARGET, False, bool),
+        bool, Option("Emit bounds of the outputs too, for all inputs near a given one.", TARGET, False, bool)
     ]
 
     shapes: Annotated[

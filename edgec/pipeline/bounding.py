@@ -34,7 +34,7 @@ def with_bounds(program: Program, plan: Plan, options: Options, make: Make) -> P
 
 
 def _tiles(kernels: Iterable[Kernel]) -> dict[str, tuple[int, int]]:
-    """The tiles of products with packed weights, of two rows at least: panels of the same width are the same weights."""
+    """The tiles of products with packed weights, of two rows at least: panels of one width are the same weights."""
     found = {}
     for kernel in kernels:
         for step in kernel.steps:

@@ -382,7 +382,7 @@ class Program:
     single: Program | None = None  # on a GPU, the program for one token of a language model: same weights, same arena
     levels: tuple[Part, ...] = ()  # of a library for several processors: their programs, over the same weights
     training: Training | None = None  # the step that trains weights which this program takes as inputs
-    bounds: Program | None = None  # the one of bounds of the outputs, over the same weights
+    bounds: Program | None = None  # of the outputs, over the same weights
     choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken
 
 

@@ -307,6 +307,8 @@ def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) 
     m, columns, sums = most(o.m), ceil(most(o.n) / micro.columns), prod(map(most, o.window))
     if o.flat.tile is not None:
         decided = (o.flat.tile[0], ceil(o.flat.tile[1] / micro.columns))
+        if o.magnitudes is not None:  # panels are as wide as those of the weights elsewhere: one copy serves both
+            return min(decided[0], m), min(decided[1], ceil(columns / device.vector_lanes))
         rows, vectors = decided_tile(decided, m, columns, device, sums)
     else:
         row_step = max((bytes_along(e, o.m) for e in X.loads(s)), default=0)
