@@ -103,7 +103,7 @@ def _faults(graph: Graph, bounds: Graph, x: np.ndarray, eps: float) -> int:
 
 
 def test_planted_mistakes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights in the place of their magnitudes, rounding that is not counted, signs that are taken the wrong way."""
+    """Rounding that is not counted, weights in the place of their magnitudes, a lower bound in the place of an upper."""
     deep = built(dense(), compile=False)
     wide = built(model([node("MatMul", "x w", "y")], (1, 900), {"w": weights(900, 40)}), compile=False)
     x = RANDOM.normal(size=(1, 64)).astype(np.float32)
@@ -122,7 +122,8 @@ def test_planted_mistakes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         m.setattr(pair_sums.ops, "node", lambda op, *a, **k: a[0] if op == "abs" else _node(op, *a, **k))
         assert faults()[0] > 0
     with monkeypatch.context() as m:
-        m.setitem(pair_rules.RULES, "max", lambda at, args: Pair(args[0].high, args[0].low))
+        greatest = pair_rules.RULES["max"]
+        m.setitem(pair_rules.RULES, "max", lambda at, args: Pair(*[greatest(at, args).low] * 2))
         assert faults()[0] > 0
 
 
