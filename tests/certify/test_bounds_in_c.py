@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from edgec.certify import pair_rules, pair_sums
 from edgec.certify.pair import Pair
 from edgec.certify.pairs_of import enclosed
 from edgec.check.float64 import exact_results
+from edgec.device.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS
 from edgec.errors import ModelError, UsageError
 from edgec.execute.executor import run_graph
 from edgec.ir.graph import Graph
@@ -103,7 +105,7 @@ def _faults(graph: Graph, bounds: Graph, x: np.ndarray, eps: float) -> int:
 
 
 def test_planted_mistakes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounding that is not counted, weights in the place of their magnitudes, a lower bound in the place of an upper."""
+    """Rounding that is not counted, weights where magnitudes belong, a lower bound where the upper one does."""
     deep = built(dense(), compile=False)
     wide = built(model([node("MatMul", "x w", "y")], (1, 900), {"w": weights(900, 40)}), compile=False)
     x = RANDOM.normal(size=(1, 64)).astype(np.float32)
@@ -227,3 +229,57 @@ def test_kernels_by_other_formulas_are_refused() -> None:
     with pytest.raises(ModelError, match="winograd"):
         edgec.build(proto, bounds=True, device="x86_64_avx2", compile=False)
     assert edgec.build(proto, bounds=True, device="x86_64_avx2", numeric="exact", compile=False).program.bounds
+
+
+_MAIN = """
+#include "net_bounds.h"
+#include <stdio.h>
+#include <stdlib.h>
+static float *block(size_t count) {
+  void *p = 0;
+  if (posix_memalign(&p, NET_ALIGNMENT, count * sizeof(float))) abort();
+  return (float *)p;
+}
+int main(void) {
+  float *x = block(NET_X_ELEMENTS), *low = block(NET_Y_ELEMENTS), *high = block(NET_Y_ELEMENTS);
+  void *arena = block(NET_BOUNDS_ARENA_BYTES / sizeof(float));
+  if (fread(x, sizeof(float), NET_X_ELEMENTS, stdin) != NET_X_ELEMENTS) return 1;
+  for (size_t i = 0; i < NET_BOUNDS_ARENA_BYTES / sizeof(float); ++i) ((unsigned *)arena)[i] = 0x7fc00000u;
+  const int status = net_bounds(net_weights, arena, x, 0.015625f, low, high);
+  fwrite(low, sizeof(float), NET_Y_ELEMENTS, stdout);
+  fwrite(high, sizeof(float), NET_Y_ELEMENTS, stdout);
+  free(x), free(low), free(high), free(arena);
+  return status;
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["dense", "rows", "convolutions", "functions"])
+def test_the_code_is_strict_and_stays_in_its_memory(name: str, tmp_path: Path) -> None:
+    """It compiles without a warning; the arena, the input and the outputs are blocks of exactly their sizes."""
+    folder = tmp_path / "net"
+    found = edgec.build(NETWORKS[name](), folder, numeric="exact", bounds=True, weights="array")
+    (folder / "try.c").write_text(_MAIN)
+    sources = [str(p) for p in sorted(folder.glob("*.c")) if p.name not in ("main.c", "runner.c")]
+    strict = ["gcc", *LANGUAGE_FLAGS, *WARNING_FLAGS, "-Werror", "-march=native", "-O1"]
+    checked = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"]
+    program = tmp_path / "try"
+    subprocess.run([*strict, *checked, *sources, "-o", str(program), "-lm", "-lpthread"], check=True)
+    x = RANDOM.normal(size=shape_of(found)).astype(np.float32)
+    done = subprocess.run([program], input=x.tobytes(), capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    low, high = np.frombuffer(done.stdout, np.float32).reshape(2, *found.network.outputs[0].shape)
+    wanted = found.bounds(x, 0.015625)
+    for got, other in zip((low, high), wanted):
+        np.testing.assert_allclose(got, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_build_begins_again_at_its_program(tmp_path: Path) -> None:
+    proto = dense()
+    whole = edgec.build(proto, tmp_path / "a", numeric="exact", bounds=True, compile=False, save_stages=tmp_path / "st")
+    stage = tmp_path / "st" / "5_schedule.txt"
+    again = edgec.build(stage, tmp_path / "b", start="emit", numeric="exact", bounds=True, compile=False)
+    assert set(whole.files) == set(again.files)
+    for path in whole.files:
+        if path.endswith((".c", ".h", ".weights")):
+            assert (tmp_path / "a" / path).read_bytes() == (tmp_path / "b" / path).read_bytes(), path
