@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ DISTANCES = (0.0, 1e-3, 0.1)
 DRAWN = 3400  # inputs a distance: more than 10 000 a network
 
 
+@cache
+def made(name: str) -> Built:
+    """A network with its bounds, compiled once; fused attention would have none."""
+    fuse = "none" if name == "transformer" else "planner"
+    return edgec.build(NETWORKS[name], numeric="exact", bounds=True, fuse=fuse)
+
+
 def built(proto: onnx.ModelProto, **settings: Any) -> Built:
     return edgec.build(proto, numeric="exact", bounds=True, fuse="none", **settings)
 
@@ -49,8 +57,7 @@ def within(x: np.ndarray, eps: float, k: int) -> np.ndarray:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_drawn_input_leaves_the_bounds(name: str) -> None:
     """Neither what is computed does, nor the exact result."""
-    fuse = "none" if name == "transformer" else "planner"  # fused attention has no bounds
-    found = edgec.build(NETWORKS[name](), numeric="exact", bounds=True, fuse=fuse)
+    found = made(name)
     x = RANDOM.normal(size=shape_of(found)).astype(np.float32)
     for eps in DISTANCES:
         low, high = found.bounds(x, float(np.float32(eps)))
@@ -67,7 +74,7 @@ def test_no_drawn_input_leaves_the_bounds(name: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_bounds_are_as_wide_as_intervals_in_python(name: str) -> None:
     """Those of `edgec certify` before lines tighten them; a softmax has narrower ones here."""
-    found = built(NETWORKS[name]())
+    found = made(name)
     net = network(found.graph)
     (output,) = net.outputs.values()
     x = RANDOM.normal(size=shape_of(found)).astype(np.float32)
@@ -135,7 +142,7 @@ _node = pair_sums.ops.node
 @pytest.mark.parametrize("name", ["dense", "rows", "convolutions"])
 def test_the_code_computes_what_the_graph_says(name: str) -> None:
     """Middles by weights and reaches by their magnitudes, a matmul in one kernel: as numpy has it, but for rounding."""
-    found = edgec.build(NETWORKS[name](), numeric="exact", bounds=True)
+    found = made(name)
     assert found.program.bounds is not None
     x = RANDOM.normal(size=shape_of(found)).astype(np.float32)
     wanted = run_graph(found.program.bounds.graph, {"x": x, "eps": np.array([0.02], np.float32)})
@@ -187,7 +194,7 @@ def _aligned(size: int) -> np.ndarray:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
 def test_nothing_is_known_where_floats_end(value: float) -> None:
-    found = built(dense())
+    found = made("dense")
     x = np.ones((1, 64), np.float32)
     x[0, 3] = value
     low, high = found.bounds(x, 0.0)
@@ -258,7 +265,8 @@ int main(void) {
 def test_the_code_is_strict_and_stays_in_its_memory(name: str, tmp_path: Path) -> None:
     """It compiles without a warning; the arena, the input and the outputs are blocks of exactly their sizes."""
     folder = tmp_path / "net"
-    found = edgec.build(NETWORKS[name](), folder, numeric="exact", bounds=True, weights="array")
+    edgec.build(NETWORKS[name], folder, numeric="exact", bounds=True, weights="array", compile=False)
+    found = made(name)
     (folder / "try.c").write_text(_MAIN)
     sources = [str(p) for p in sorted(folder.glob("*.c")) if p.name not in ("main.c", "runner.c")]
     strict = ["gcc", *LANGUAGE_FLAGS, *WARNING_FLAGS, "-Werror", "-march=native", "-O1"]
