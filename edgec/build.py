@@ -187,6 +187,12 @@ class Built:
         """Run once on inputs by name: `Network.run`."""
         return self.network.run(inputs, into)
 
+    def bounds(
+        self, inputs: np.ndarray | Mapping[str, np.ndarray], eps: float
+    ) -> tuple[np.ndarray, np.ndarray] | dict[str, tuple[np.ndarray, np.ndarray]]:
+        """(lower, upper) of the output for every input near the given ones: `Network.bounds`."""
+        return self.network.bounds(inputs, eps)
+
     def __str__(self) -> str:
         """The folder, and a line for every input and output with its type."""
         chosen = dimensions(n.type for n in self.graph.inputs).values()

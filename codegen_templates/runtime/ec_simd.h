@@ -259,6 +259,9 @@ EC_INLINE ec_vi ec_mask(int condition) { return (ec_vi){0} - (int32_t)(condition
 EC_INLINE ec_vf ec_neg(ec_vf x) { return -x; }
 EC_INLINE ec_vf ec_abs(ec_vf x) { return (ec_vf)((ec_vi)x & INT32_MAX); }
 
+/* |x| where ``on`` is not 0, x otherwise. */
+EC_INLINE ec_vf ec_abs_if(int on, ec_vf x) { return (ec_vf)((ec_vi)x & (on ? INT32_MAX : -1)); }
+
 /* The sign bit of each lane, alone. */
 EC_INLINE ec_vi ec_sign_(ec_vf x) { return (ec_vi)x & INT32_MIN; }
 

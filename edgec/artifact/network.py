@@ -189,6 +189,29 @@ class Network:
         results = self.run({**inputs, **named})
         return next(iter(results.values())) if len(results) == 1 else results
 
+    def bounds(
+        self, inputs: np.ndarray | Mapping[str, np.ndarray], eps: float
+    ) -> tuple[np.ndarray, np.ndarray] | dict[str, tuple[np.ndarray, np.ndarray]]:
+        """(lower, upper) of the output, or of all by name, for every input at most ``eps`` from the given ones.
+
+        ``inputs`` is the array of the one input, or arrays by name; each element is at most ``eps`` away. Bounds hold
+        for `run` and for the exact result of the stored weights; where nothing is known they are infinite. Raises
+        UsageError for a build without them or a distance below zero, ModelError for inputs that do not fit.
+        """
+        if not hasattr(self._net, "bounds_into"):
+            raise UsageError("the folder has no code for bounds", hint="build it with --bounds", where=str(self.folder))
+        given = inputs if isinstance(inputs, Mapping) else dict(zip((p.onnx_name for p in self.inputs), [inputs]))
+        with self._lock:
+            self.require_open()
+            arrays = [plain(self._checked(port, given)) for port in self.inputs]
+            results = [np.empty(cast(Any, p.shape), DTYPES[p.dtype]) for p in self.outputs for _ in range(2)]
+            try:
+                self._net.bounds_into(arrays, eps, results)
+            except ValueError as error:
+                raise UsageError(str(error)) from None
+        pairs = dict(zip((p.onnx_name for p in self.outputs), zip(results[::2], results[1::2])))
+        return next(iter(pairs.values())) if len(pairs) == 1 else pairs
+
     def __str__(self) -> str:
         """The name, and a line for every input and output with its type."""
         ports = [(kind, port) for kind, group in (("in", self.inputs), ("out", self.outputs)) for port in group]

@@ -66,7 +66,7 @@ def rule(n: Node, varies: Collection[Node], fixed: Mapping[Node, Array], settles
     place = Place(n, settles, is_whole)
     values = {k: _wide(n, k, fixed[a]) for k, a in enumerate(n.args) if a not in varies}
     if n.op in RANGES:
-        leaky = _leaky(n, fixed)
+        leaky = leaky_choice(n, fixed)
         if leaky is not None:
             return _with(Leaky(place, (leaky[0],)), slopes=leaky[1])
         found: Rule = Elementwise(place, operands)
@@ -88,11 +88,11 @@ def rule(n: Node, varies: Collection[Node], fixed: Mapping[Node, Array], settles
     if is_weighted:
         k = operands[0]
         sizes = {j: np.abs(v) for j, v in values.items()}
-        found = _with(Weighted(place, operands), terms=_terms(n), map=Map(n, k, values), magnitudes=Map(n, k, sizes))
+        found = _with(Weighted(place, operands), terms=terms_of(n), map=Map(n, k, values), magnitudes=Map(n, k, sizes))
         found.is_linear = True
         return found
     if n.op == "matmul" and n.args[0] is not n.args[1]:
-        return _with(Product(place, operands), terms=_terms(n))
+        return _with(Product(place, operands), terms=terms_of(n))
     return None
 
 
@@ -108,7 +108,7 @@ def _wide(n: Node, k: int, value: Array) -> Array:
     return np.asarray(value) if n.op in _GATHERS and k == 1 else np.asarray(value).astype(np.float64)
 
 
-def _terms(n: Node) -> int:
+def terms_of(n: Node) -> int:
     """Terms of a sum."""
     if n.op == "matmul":
         return int(n.args[0].type.shape[-1])
@@ -119,7 +119,7 @@ def _terms(n: Node) -> int:
     return prod(n.args[0].type.shape[a] for a in n.attributes["axes"])
 
 
-def _leaky(n: Node, fixed: Mapping[Node, Array]) -> tuple[int, tuple[Array, Array]] | None:
+def leaky_choice(n: Node, fixed: Mapping[Node, Array]) -> tuple[int, tuple[Array, Array]] | None:
     """The number of the operand that is x, and the slopes behind and before zero of a choice between x and its
     multiple by its sign."""
     if n.op != "select" or n.args[0].op not in _COMPARISONS or n.type.dtype not in FLOATS:

@@ -31,6 +31,12 @@ def network_of(plan: Plan | None, program: Program, options: Options) -> Network
     """
     if plan is None:
         raise ModelError("the build began after its plan, which bounds are made of", hint="certify the model itself")
+    require_formulas(plan, program, options)
+    return Network(plan)
+
+
+def require_formulas(plan: Plan, program: Program, options: Options) -> None:
+    """Raises ModelError for a program of which a kernel computes by another formula, or a type has no bounds."""
     if program.parts or options.gpu is not None or options.device.is_gpu:
         raise ModelError("code for a GPU has no bounds", hint="bounds are those of the C for a CPU")
     require_one(options.levels, "bounds hold")
@@ -46,7 +52,6 @@ def network_of(plan: Plan | None, program: Program, options: Options) -> Network
             )
         if kernel.template not in _BY_FORMULA or _is_narrow(kernel):
             raise ModelError(f"kernel '{kernel.template}' has no bounds: {kernel.describe}")
-    return Network(plan)
 
 
 def _all(kernels: Iterable[Kernel]) -> Iterable[Kernel]:

@@ -76,12 +76,12 @@ class Network:
             found = softmax_operand(n)
             if found is not None and found[0].type.shape == n.type.shape:
                 self.before[f"before {name}"] = found[0]
-        self.stored = _stored(plan)
+        self.stored = stored_values(plan)
         self.fixed: dict[Node, Array] = {}
         #: Are all values of a node whole numbers?
         self.whole: dict[Node, bool] = {}
         self.rules: dict[Node, Rule] = {}
-        _refuse_kinds(plan)
+        refuse_kinds(plan)
         self._make(graph, _settling(self.order, graph.users(), self.stored))
 
     def _make(self, graph: Graph, settles: Collection[Node], folds: bool = False) -> None:
@@ -318,7 +318,7 @@ def _within_whole(r: Range) -> Range:
     return replace(r, low=np.where(exactly, np.ceil(r.low), r.low), high=np.where(exactly, np.floor(r.high), r.high))
 
 
-def _stored(plan: Plan) -> set[Node]:
+def stored_values(plan: Plan) -> set[Node]:
     """Nodes whose values every reader takes from memory: none is computed again within a block of its readers."""
     outputs = {b.output for b in plan.blocks}
     within = {n for b in plan.blocks for n in b.nodes if n is not b.output}
@@ -339,7 +339,7 @@ def _settling(order: Iterable[Node], users: Mapping[Node, list[Node]], stored: s
     return found
 
 
-def _refuse_kinds(plan: Plan) -> None:
+def refuse_kinds(plan: Plan) -> None:
     """Raises ModelError for networks whose results are not those of one graph of known sizes."""
     graph = plan.graph
     if graph.sizes or any(sizes_in(n) for n in graph.nodes()):

@@ -49,6 +49,7 @@ class Language:
     shared: tuple[str, ...] = ()  # folders of templates that it shares with other languages
     compiles_kernels: bool = True  # else the driver does, when the network is opened
     alignment: int = ALIGNMENT  # of pointers that a program is given, in bytes
+    bounds: Mapping[str, str] = field(default_factory=dict)  # pages of bounds, ``{step}`` being their program
     training: Mapping[str, str] = field(default_factory=dict)  # pages of a training, ``{step}`` being its program
 
     @property
@@ -108,6 +109,13 @@ C = Language(
     ("project/kernels.c.jinja", "{name}_kernels_{k}.c"),
     ("ec_*",),
     ("{name}.c", "ec_pool.c"),
+    bounds={
+        "{step}.h": "project/net.h.jinja",
+        "{step}_kernels.h": "project/kernels.h.jinja",
+        "{step}.c": "project/net.c.jinja",
+        "{name}_bounds.h": "bounds/bounds.h.jinja",
+        "{name}_bounds.c": "bounds/bounds.c.jinja",
+    },
     training={
         "{step}.h": "project/net.h.jinja",
         "{step}_kernels.h": "project/kernels.h.jinja",

@@ -12,6 +12,7 @@ from typing import Any
 from edgec.artifact.names import LOCK
 from edgec.device.device import Device
 from edgec.emit import extras, packages
+from edgec.emit.bounds import bounds_files
 from edgec.emit.device_session import device_session
 from edgec.emit.identifiers import identifier
 from edgec.emit.interface import Port, described
@@ -111,6 +112,11 @@ def files(
     if training is not None:
         tables.append(Weights(weights.linked, name, (training.initial,), "initial"))
         added += training.sources
+    bounds = bounds_files(program, device, name, templates, values) if program.bounds is not None else None
+    beside_it = [made for made in (training, bounds) if made is not None]
+    if bounds is not None:
+        added += bounds.sources
+    values["bounds"] = bounds
     modules = [
         *(["ec_pool"] if device.hosted else []),
         *(["ec_cores"] if cores else []),
@@ -120,7 +126,7 @@ def files(
         f"{name}.h",
         *(page.format(name=name) for page in (model.pages if model else ()) if page.endswith(".h")),
         *(f"{m}.h" for m in modules),
-        *(training.headers if training is not None else ()),
+        *(header for made in beside_it for header in made.headers),
     ]
     values |= {
         "model": model,
@@ -135,8 +141,8 @@ def files(
     def put(path: str, template: str, **more: Any) -> None:
         result[path] = render(template, templates, **values, **more).encode()
 
-    if training is not None:
-        result |= training.files
+    for made in beside_it:
+        result |= made.files
     for table in tables:
         result |= table.files
         put(table.source, table.template, table=table)
@@ -161,10 +167,10 @@ def files(
         *added,
         *(table.source for table in tables),
     ]
-    beside_it, of_extras = extras.pages(
+    pages_beside, of_extras = extras.pages(
         wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model
     )
-    for path, page in beside_it.items():
+    for path, page in pages_beside.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
     runtime += ["runtime/cores/*"] if cores else []
@@ -190,8 +196,11 @@ def files(
     facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
     facts_of |= {"weights": {"place": place, "file": weights.file}}
     facts_of |= {"language_model": model.described} if model else {}
-    facts_of |= {"levels": [made.described(level) for made, level in zip(levels, program.levels)]} if levels else {}
+    facts_of |= (
+        {"levels": [files_of.described(level) for files_of, level in zip(levels, program.levels)]} if levels else {}
+    )
     facts_of |= {"training": training.described} if training is not None else {}
+    facts_of |= {"bounds": bounds.described} if bounds is not None else {}
     known = {weights.file: weights.sha256} if weights.file is not None else {}
     return sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts}, known)
 

@@ -39,6 +39,7 @@ def weights_pieces(program: Program) -> Pieces:
     """The weights as they are in memory, in parts that are those of the program."""
     others = (
         program.single,
+        program.bounds,
         program.training.step if program.training is not None else None,
         *(level.program for level in program.levels),
     )

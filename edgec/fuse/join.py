@@ -204,7 +204,7 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
     if not draft.mode.joins(node, members):
         return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
     contraction = any(n.op in ("conv", "matmul") for n in members)
-    if is_kept(node):
+    if is_kept(node) or narrow.is_magnitude(node):
         return None
     if reader in draft.attentions and narrow.is_widened_number(node):
         whole = split_formula(draft.block(reader, members, node).formula)

@@ -24,11 +24,23 @@ def is_widened_number(node: Node) -> bool:
 
 
 def is_read_wide(node: Node) -> bool:
-    """Do its readers compute a node when they load: widened integers, weights minus a zero point, or of few bits?"""
-    if is_widening(node) or is_kept(node):
+    """Do its readers compute a node when they load: widened integers, weights minus a zero point, or of few bits?
+
+    Magnitudes of weights are too, which bounds multiply beside the weights.
+    """
+    if is_widening(node) or is_kept(node) or is_magnitude(node):
         return True
     known = node.args and all(a.is_const or (is_widening(a) and a.args[0].is_const) for a in node.args)
     return bool(known) and not is_float(node.type.dtype) and classify.is_elementwise(node)
+
+
+def is_magnitude(node: Node) -> bool:
+    """Is it the magnitudes of constant weights, or a choice between the weights and their magnitudes?"""
+    if node.op == "abs":
+        return bool(node.args[0].is_const)
+    if node.op != "select" or not (node.args[0].is_const and node.args[1].is_const):
+        return False
+    return node.args[2].op == "abs" and node.args[2].args[0] is node.args[1]
 
 
 def narrowest(ends: Sequence[Node]) -> int:

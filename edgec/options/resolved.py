@@ -22,6 +22,7 @@ from edgec.frontend.language.cache import KINDS, Kind
 from edgec.frontend.language.lora import LoraOption, option_of
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
+from edgec.options.bounds import bounds_of
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.cores import asked_cores
 from edgec.options.dispatch import levels_of, names_of
@@ -84,6 +85,7 @@ class Options:
     gpu: Device | None  # next to the device, where blocks go to the cheaper of the two
     ram: int | None
     weights: str  # where they are (`edgec.emit.weights`)
+    bounds: bool  # are bounds of the outputs emitted?
     rules: tuple[Path, ...]
     templates: tuple[Path, ...]
     micro_kernels: tuple[Path, ...]
@@ -136,6 +138,7 @@ def resolve(settings: Settings) -> Options:
         max_loss=max_loss_of(given["max_loss"], given["quantize"], prune),
         calibrate=calibration_of(given, quantize, error),
         compiler=given["compiler"],
+        bounds=bounds_of(given, device, gpu),
         training=training_of(given, device),
         retraining=retraining_of(given, quantize, prune),
         **{key: _read(key, given[key]) for key in _CHECKS},

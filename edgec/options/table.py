@@ -157,6 +157,10 @@ class Settings(TypedDict, total=False):
         Option("gcc, clang, zig, or a command.", TARGET, runs=lambda value: value not in COMPILER_KINDS),
     ]
 
+    bounds: Annotated[
+        bool, Option("Emit bounds of the outputs too, for all inputs near a given one.", TARGET, False, bool)
+    ]
+
     shapes: Annotated[
         Mapping[str, Sequence[int]], _pair("Shape of an input.", SHAPES, "shape", "NAME=1,3,224,224", texts.SHAPE)
     ]

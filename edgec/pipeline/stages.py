@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -36,6 +37,7 @@ from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.options import Options
 from edgec.options.overrides import require_known, require_offered
 from edgec.partition import Segment, assign, divide
+from edgec.pipeline.bounding import with_bounds
 from edgec.pipeline.context import Context
 from edgec.pipeline.retraining import Rounding, Tools, retrained
 from edgec.report.fit import fit
@@ -225,10 +227,24 @@ def _planned(compressed: Compressed, context: Context) -> Plan:
 def schedule(plan: Plan, context: Context) -> Program:
     """Schedule every block on the device that it is assigned to, and all blocks for each level of a library."""
     program = _scheduled(plan, context)
+    if context.options.bounds:
+        program = with_bounds(program, plan, context.options, lambda graph, tiles: _of_bounds(graph, tiles, context))
     if not plan.levels:
         return program
     others = [_scheduled(own, further) for own, further in zip(plan.levels, _further(context), strict=True)]
     return with_levels([program, *others], context.options.levels)
+
+
+def _of_bounds(graph: Graph, tiles: Mapping[str, tuple[int, int]], context: Context) -> Program:
+    """The program of a graph of bounds, on one thread: by predicted costs, so that a locked build is the same again."""
+    names = {name for n in graph.operations() for name in graph.names(n)}
+    tiles = {name: tile for name, tile in tiles.items() if name in names}
+    options = replace(
+        context.options, bounds=False, numeric="exact", threads=1, profiles=False, ram=None, tiles=tiles,
+        materialize=frozenset(), overrides={}, micro_kernels=(),
+    )  # fmt: skip
+    own = Context(options, context.progress, variants=Variants())
+    return _scheduled(_planned(Compressed(graph), own), own)
 
 
 def _scheduled(plan: Plan, context: Context) -> Program:

@@ -182,6 +182,8 @@ def _cheapest(
         return contract(flat, device, weights), None
     by_fewer = winograd(flat, device, weights) if numeric != "exact" else None
     direct = contract(flat, device, weights) if by_fewer is None else None
+    if direct is not None and direct.magnitudes is not None:
+        return direct, None
     few = few_bits(direct, device, weights, numeric) if direct is not None else None
     if few is not None:
         return few, None

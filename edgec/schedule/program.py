@@ -357,9 +357,8 @@ class Part:
 class Program:
     """Kernels in order, and the offset in bytes of every buffer, in the arena or in the weights (``offsets``).
 
-    ``threads`` is the largest number of threads. Where several devices share the network, ``parts`` are programs of
-    their own, and the figures of the whole are their sums. Where a library has ``levels``, kernels are those of the
-    first of them, and arena, weights and threads what the largest needs.
+    ``threads`` is the largest number of threads. Where several devices share the network, ``parts`` are programs, and
+    the figures of the whole are their sums. Of ``levels``, kernels are those of the first, and figures the greatest.
     """
 
     graph: Graph
@@ -382,6 +381,7 @@ class Program:
     single: Program | None = None  # on a GPU, the program for one token of a language model: same weights, same arena
     levels: tuple[Part, ...] = ()  # of a library for several processors: their programs, over the same weights
     training: Training | None = None  # the step that trains weights which this program takes as inputs
+    bounds: Program | None = None  # of the outputs, over the same weights
     choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken
 
 

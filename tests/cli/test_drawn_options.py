@@ -74,6 +74,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "numeric": ("exact", "reassociates", "approximates", "fast", "sloppy"),
     "fuse": ("planner", "fixed", "operators", "none", "glue"),
     "profiles": ("",),
+    "bounds": ("",),
     "disable_rules": ("factor", "no_such_rule"),
     "materialize": ("Conv_1", "no such node"),
     "overrides": ("attention Conv_1=x", "x=y", "="),

@@ -35,7 +35,7 @@ GIVEN: dict[str, Any] = {
     "retrain_state": Path("state.npz"),
     "loss": "own.onnx", "update": "last:2", "optimizer": "adam:lr=0.1", "batch": 8, "accumulate": 4,
     "dropout": "0.1,seed=7", "batch_norm": "batch",
-    "numeric": "exact", "fuse": "none", "profiles": False, "disable_rules": ["factor"],
+    "numeric": "exact", "fuse": "none", "profiles": False, "bounds": True, "disable_rules": ["factor"],
     "materialize": ["Conv_3"], "overrides": {"attention MatMul_1": "whole"}, "tiles": {"Conv_3": (8, 3)},
     "limits": {"seconds": 60.5, "nodes": 1000},
     "rules": [Path("rules")], "templates": [Path("templates")],

@@ -137,9 +137,20 @@ class Tile:
             return f"panel + {v * p.lanes * self.view.step_width // self.view.width}"
         if self.view.uses_panel:
             load = access("load", "i32" if p.dots is not None else self.view.panel_dtype, None)
-            return f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
+            text = f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
+            return text if p.magnitudes is None or self._has_both else self._magnitudes(text, p.magnitudes)
         shifted = X.substitute(p.l, {p.n: p.n + v * p.lanes})
         return Printer(self.view.names, self.view.pointers, p.n, self._count(v)).text(shifted)
+
+    @property
+    def _has_both(self) -> bool:
+        """Is the first row of the tile multiplied by L, and the second one by its magnitudes?"""
+        p = self.view.params
+        return p.magnitudes is not None and p.magnitudes is p.m and self.rows == 2
+
+    def _magnitudes(self, vector: str, where: Expr) -> str:
+        """A vector of L without its signs, where it is to have none."""
+        return f"ec_abs({vector})" if where.op == "const" else f"ec_abs_if({self.view.names[where]}, {vector})"
 
     def prefetched(self, v: int) -> list[str]:
         """The address in the panel to prefetch with vector ``v`` of L, if that begins a cache line."""
@@ -150,7 +161,8 @@ class Tile:
 
     def update(self, r: int, v: int) -> str:
         """The accumulator after one step of the sum, as a C expression."""
-        return self.view.micro.update.format(c=f"c{r}_{v}", s=f"s{r}", l=f"l{v}")
+        l = f"ec_abs(l{v})" if self._has_both and r else f"l{v}"
+        return self.view.micro.update.format(c=f"c{r}_{v}", s=f"s{r}", l=l)
 
     def row_total(self, r: int, step: Step) -> str:
         """The sum of the valid bytes of S, accumulated with the same instruction."""

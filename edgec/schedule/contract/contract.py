@@ -35,7 +35,7 @@ from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.operands import Operands, operands
 from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, packed_blocks, packing_cycles
 from edgec.schedule.contract.parts import Parts, parts_of_long
-from edgec.schedule.contract.step import step_of, sum_of
+from edgec.schedule.contract.step import Step, step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
 from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
@@ -81,6 +81,7 @@ class Contract(BlockSchedule):
     bias: Expr | None = None  # of int8: the constant initial values of accumulators
     long: Parts | None = None  # a long sum in fp32 is added up in parts
     decided: tuple[str, ...] = ()  # decisions beyond the tile, as words of the variant
+    magnitudes: Expr | None = None  # those of L are multiplied where this is 1: always, or in rows or loops
 
     @property
     def micro(self) -> MicroKernel:
@@ -271,6 +272,8 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
     step = step_of(*of, o.mode, around) if of is not None else None
     if of is None or step is None:
         return None
+    if o.magnitudes is not None:  # a vector of L loses its signs between its load and the step
+        step = Step(named("fma"), None, of[0].s, of[0].k)
     micro, dots, s, k = step
     fp16 = in_fp16(of[0], o.panel_outer, o.n, micro.order is not None, weights) if micro.in_fp16 else None
     steps = prod(map(most, k)) if dots is None else prod(map(most, k[:-1])) * dots.count
@@ -295,6 +298,7 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
         o.outer, o.panel_outer, o.m, o.n, k, s, o.l, o.mode, None, epilogue, o.accumulator, store, address, rows,
         vectors, device.vector_lanes, 1, False, micro.name, dots, o.window, device.unroll, fp16, panel_dtype,
         bias, parts_of_long([*map(most, k)]) if micro.rounds_sums and micro.order is None else None,
+        magnitudes=o.magnitudes,
     ), device)  # fmt: skip
 
 
@@ -303,6 +307,8 @@ def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) 
     m, columns, sums = most(o.m), ceil(most(o.n) / micro.columns), prod(map(most, o.window))
     if o.flat.tile is not None:
         decided = (o.flat.tile[0], ceil(o.flat.tile[1] / micro.columns))
+        if o.magnitudes is not None:  # panels are as wide as those of the weights elsewhere: one copy serves both
+            return min(decided[0], m), min(decided[1], ceil(columns / device.vector_lanes))
         rows, vectors = decided_tile(decided, m, columns, device, sums)
     else:
         row_step = max((bytes_along(e, o.m) for e in X.loads(s)), default=0)

@@ -11,7 +11,7 @@ from edgec.ir.memory import remembered
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import is_vectorizable
 from edgec.schedule.contract.epilogue import around_sum, over_lanes
-from edgec.schedule.flat import Flat, is_constant
+from edgec.schedule.flat import Flat, evaluate_over, is_constant
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Operands:
     s: Expr
     l: Expr
     mode: str
+    magnitudes: Expr | None = None  # of L are multiplied where this is 1, elements of L themselves where it is 0
 
 
 @remembered(32)  # several schedules ask, of one block each
@@ -50,13 +51,14 @@ def operands(flat: Flat, can_gather: bool = True, swapped: bool = False) -> Oper
     l, s, n = chosen
     if _is_depthwise(flat, product.args, n):
         return None
+    l, magnitudes = without_magnitudes(l)
     mine = X.free_variables(l) | X.free_variables(s)
     if is_repeated(flat, mine):
         return None
     rows = [v for v in flat.loops if v in mine and v not in X.free_variables(l)]
     if not is_vectorizable(over_lanes(taken.epilogue, n), n):
         return None
-    flat, s, epilogue, m = _merge_rows(flat, s, taken.epilogue, rows)
+    flat, s, epilogue, m = _merge_rows(flat, s, taken.epilogue, rows, magnitudes)
     flat, l, epilogue, n = _merge_columns(flat, l, epilogue, n, X.free_variables(s))
     mode = _lane_mode(l, n)
     if mode == "packed" and not is_fixed(*X.free_variables(l)):
@@ -66,8 +68,27 @@ def operands(flat: Flat, can_gather: bool = True, swapped: bool = False) -> Oper
     panel_outer = tuple(v for v in outer if v in X.free_variables(l))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
     return Operands(
-        flat, taken.sum.dtype, epilogue, taken.accumulator, taken.window, outer, panel_outer, m, n, k, s, l, mode
-    )
+        flat, taken.sum.dtype, epilogue, taken.accumulator, taken.window, outer, panel_outer, m, n, k, s, l, mode,
+        magnitudes,
+    )  # fmt: skip
+
+
+def without_magnitudes(l: Expr) -> tuple[Expr, Expr | None]:
+    """A constant factor without the function that takes its signs off, and where that is applied.
+
+    It is 1 for magnitudes throughout, or the loop in whose second iteration they are; None where there are none.
+    """
+    if not is_constant(l):
+        return l, None
+    if l.op == "abs":
+        return l.args[0], X.const(1)
+    if l.op != "select" or l.args[2].op != "abs" or l.args[2].args[0] is not l.args[1]:
+        return l, None
+    choice, signed, _ = l.args
+    (loop,) = X.free_variables(choice) if len(X.free_variables(choice)) == 1 else (None,)
+    if loop is None or loop in X.free_variables(signed) or most(loop) != 2:
+        return l, None
+    return (signed, loop) if [*evaluate_over(choice, (loop,))] == [True, False] else (l, None)
 
 
 def is_repeated(flat: Flat, mine: frozenset[Expr]) -> bool:
@@ -119,8 +140,10 @@ def _lane_mode(factor: Expr, n: Expr) -> str:
     return "gathered"
 
 
-def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> tuple[Flat, Expr, Expr, Expr]:
-    """Join the row loops that step through every buffer as one; the longest result is tiled."""
+def _merge_rows(
+    flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr], apart: Expr | None
+) -> tuple[Flat, Expr, Expr, Expr]:
+    """Join the row loops that step through every buffer as one, but for ``apart``; the longest result is tiled."""
 
     def addresses() -> list[Expr]:
         return [flat.address, *(e.args[0] for x in (scalar, epilogue) for e in X.loads(x) if e.args)]
@@ -131,7 +154,9 @@ def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> t
         fixed = used_as_values(scalar) | used_as_values(epilogue)
         for outer in rows:
             for inner in rows:
-                if outer is inner or outer in fixed or inner in fixed or not mergeable(outer, inner, addresses()):
+                if outer is inner or apart in (outer, inner) or outer in fixed or inner in fixed:
+                    continue
+                if not mergeable(outer, inner, addresses()):
                     continue
                 joined = X.fresh(outer.value.extent * inner.value.extent)
                 change = {outer: X.const(0), inner: joined}
