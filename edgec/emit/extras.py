@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.device.names import ABI, MIN_SDK
 from edgec.emit.foreign import JAVA, JAVASCRIPT, RUST, WIDTH, WORDS
 from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
+from edgec.emit.provider import provided
 from edgec.errors import UsageError
 from edgec.text import did_you_mean, printable
 
@@ -176,6 +177,16 @@ APPS: Mapping[str, Extra] = {
             "cmake -S {folder}/gstreamer -B {folder}/gstreamer/build && cmake --build {folder}/gstreamer/build",
             "env GST_PLUGIN_PATH={folder}/gstreamer/build gst-inspect-1.0 {name}infer",
         ),
+    ),
+    "onnxruntime": Extra(
+        {
+            **_below("onnxruntime", "apps/onnxruntime", "CMakeLists.txt", "provider.cpp", "abi.hpp", "sha256.hpp"),
+            "onnxruntime/{name}_session.hpp": "apps/onnxruntime/session.hpp.jinja",
+            "onnxruntime/{name}_session.py": "apps/onnxruntime/session.py.jinja",
+        },
+        arches=_LINUX,
+        such="raspberry_pi_5",
+        steps=("cmake -S {folder}/onnxruntime -B {folder}/onnxruntime/build && cmake --build {folder}/onnxruntime/build",),
     ),
     "ros2": Extra(
         {},
@@ -378,6 +389,7 @@ def pages(
         found |= extra.of_pictures if picture is not None else extra.of_keywords if hears else {}
         found |= extra.of_flow if flow is not None else {}
     score_steps = steps(outputs[0].onnx_name, metadata) if outputs else None
+    of_provider = provided(inputs, outputs, metadata) if APPS["onnxruntime"] in wanted else {}
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
     answer = "answer_boxes" if detector is not None else "answer_classes"
     found = {path: page.replace("{answer}", answer) for path, page in found.items()}
@@ -396,5 +408,5 @@ def pages(
         "least": -128 if inputs and inputs[0].dtype == "i8" else 0,
         "most": 127 if inputs and inputs[0].dtype == "i8" else 255,
         "purpose": "pictures" if model is None else "chat",
-        "abi": ABI.get(device.arch), "min_sdk": MIN_SDK,
+        "abi": ABI.get(device.arch), "min_sdk": MIN_SDK, **of_provider,
     }  # fmt: skip

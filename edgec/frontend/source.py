@@ -145,12 +145,17 @@ def digest(model: Parsed) -> str:
     found = sha256(model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True))
     if (folder := model.folder) is None:
         return found.hexdigest()
-    for name in sorted(locations(model.proto)):
+    for name in weight_files(model):
         found.update(b"\0" + name.encode("utf-8", "surrogatepass") + b"\0")
         with suppress(ModelError, OSError), folder.file(name, name).open("rb") as file:
             while block := file.read(1 << 20):
                 found.update(block)
     return found.hexdigest()
+
+
+def weight_files(model: Parsed) -> list[str]:
+    """The names of the files that weights of a model in ONNX lie in, in the order in which its digest takes them."""
+    return sorted(locations(model.proto)) if isinstance(model, onnx_model.Model) and model.folder is not None else []
 
 
 def files_beside(model: Parsed) -> list[Path]:
@@ -162,6 +167,6 @@ def files_beside(model: Parsed) -> list[Path]:
         return [p for p in sorted(model.path.iterdir()) if p.is_file()]
     if isinstance(model, (TfliteModel, GgufModel)) or model.folder is None:
         return []
-    weights = [model.folder.path / name for name in sorted(locations(model.proto))]
+    weights = [model.folder.path / name for name in weight_files(model)]
     texts = [model.folder.path / name for name in (TOKENIZER, TEMPLATE, *BESIDE)]
     return [*weights, *texts]

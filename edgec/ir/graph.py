@@ -146,6 +146,8 @@ def placeholder(name: str, type: Type) -> Node:
 
 #: The key of a graph's metadata for the hash of the model's file.
 MODEL_SHA256 = "model SHA-256"
+#: That of the names of files that weights lie in, one a line, which the hash goes over too.
+MODEL_FILES = "model files"
 
 
 @dataclass(frozen=True)

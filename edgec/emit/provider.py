@@ -1,0 +1,51 @@
+"""A network as an execution provider of onnxruntime: what its templates see, and what it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgec.emit.interface import Port
+from edgec.errors import UsageError
+from edgec.ir.expr import Expr
+from edgec.ir.extent import sizes
+from edgec.ir.graph import MODEL_FILES, MODEL_SHA256
+from edgec.ir.sizes import dimensions
+from edgec.text import printable
+
+#: Numbers of element types in ONNX; those of less than a byte are packed there.
+ELEMENT_TYPES = {
+    "f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool": 9, "f16": 10, "f64": 11, "u32": 12,
+    "u64": 13, "bf16": 16, "f8e4m3fn": 17, "f8e4m3fnuz": 18, "f8e5m2": 19, "f8e5m2fnuz": 20,
+}  # fmt: skip
+
+
+def provided(inputs: Sequence[Port], outputs: Sequence[Port], metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Values of the templates beside those of the project.
+
+    Raises UsageError for networks that did not come of an ONNX model, for sizes of outputs that data decide, and for
+    elements of less than a byte.
+    """
+    if "opset" not in metadata or not metadata.get(MODEL_SHA256):
+        raise UsageError("sessions of onnxruntime read ONNX models, and this network was built from none")
+    known = dimensions(p.type for p in inputs)
+    for port in (*inputs, *outputs):
+        name = printable(port.onnx_name)
+        if port.dtype not in ELEMENT_TYPES:
+            raise UsageError(f"'{name}' has elements of {port.dtype}, which onnxruntime keeps packed")
+        if any(size not in known for extent in port.shape for size in sizes(extent)):
+            hint = "build without --app onnxruntime, or cut the model before it"
+            raise UsageError(f"the data of a run decide the shape of '{name}'", hint=hint)
+    numbers = {d.name: -1 - k for k, d in enumerate(known.values())}
+    unchecked = -1 - len(numbers)
+
+    def shape_of(port: Port) -> list[int]:
+        """Its extents; -k for the size k - 1 of an input, the least number for a formula."""
+        if port in inputs:
+            return [extent if isinstance(extent, int) else numbers.get(extent, unchecked) for extent in port.names]
+        return [unchecked if isinstance(extent, Expr) else int(extent) for extent in port.shape]
+
+    return {
+        "built_from": metadata[MODEL_SHA256], "weight_files": [f for f in metadata.get(MODEL_FILES, "").split("\n") if f],
+        "onnx_type": ELEMENT_TYPES, "shape_of": shape_of,
+    }  # fmt: skip
