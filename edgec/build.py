@@ -36,6 +36,7 @@ from edgec.ir.graph import Graph
 from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
+from edgec.parted import divided, files_of_parts
 from edgec.pipeline.context import Context
 from edgec.pipeline.run import Run
 from edgec.pipeline.training import trained_run
@@ -233,6 +234,7 @@ def build(
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
     options = with_lock(options, settings, lock_of(lock)) if lock is not None else with_sweep(options, settings, parsed)
+    (parsed, options), *rest = divided(parsed, options, extras)
     facts = lock_facts(options, parsed, start)
     frozen = locked(Path(lock), facts) if lock is not None else variants
     context = Context(
@@ -254,8 +256,9 @@ def build(
         parsed, run = trained_run(parsed, context)
     else:
         run = pipeline.run(source, context, start, save=save)
-    built = _written(run, parsed, None if out is None else Path(out), compiler, extras, progress)
-    if out is not None and origin is not None:
+    others = files_of_parts(rest, extras, preprocessing, progress)
+    built = _written(run, parsed, None if out is None else Path(out), compiler, extras, progress, others)
+    if out is not None and origin is not None and (built.onnx is None or built.onnx.part is None):
         write_origin(built.folder, origin, settings)
     return built
 
@@ -269,9 +272,18 @@ def rebuilt(built: Built, progress: Progress = silent, **changes: Any) -> Built:
 
 
 def _written(
-    run: Run, parsed: Parsed | None, out: Path | None, compiler: Any, extras: Sequence[str], progress: Progress
+    run: Run,
+    parsed: Parsed | None,
+    out: Path | None,
+    compiler: Any,
+    extras: Sequence[str],
+    progress: Progress,
+    others: Mapping[str, bytes] = {},
 ) -> Built:
-    """The files of a run in the folder ``out``, or in a temporary one, and compiled if there is a compiler."""
+    """The files of a run in the folder ``out``, or in a temporary one, and compiled if there is a compiler.
+
+    ``others`` are more files, by path.
+    """
     project: Project = run["emit"]
     folder = out if out is not None else Path(tempfile.mkdtemp(prefix="edgec-"))
     seconds = dict(run.seconds)
@@ -291,7 +303,7 @@ def _written(
         seconds["compile"] = time.perf_counter() - begun
 
     try:
-        replaced = publish(project.files, folder, finish)
+        replaced = publish({**project.files, **others}, folder, finish)
     except BaseException:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -180,13 +180,17 @@ APPS: Mapping[str, Extra] = {
     ),
     "onnxruntime": Extra(
         {
-            **_below("onnxruntime", "apps/onnxruntime", "CMakeLists.txt", "provider.cpp", "abi.hpp", "sha256.hpp"),
+            **_below("onnxruntime", "apps/onnxruntime", "CMakeLists.txt", "provider.cpp", "network.cpp"),
+            **_below("onnxruntime", "apps/onnxruntime", "abi.hpp", "network.hpp", "sha256.hpp"),
             "onnxruntime/{name}_session.hpp": "apps/onnxruntime/session.hpp.jinja",
             "onnxruntime/{name}_session.py": "apps/onnxruntime/session.py.jinja",
         },
         arches=_LINUX,
         such="raspberry_pi_5",
-        steps=("cmake -S {folder}/onnxruntime -B {folder}/onnxruntime/build && cmake --build {folder}/onnxruntime/build",),
+        steps=(
+            "cmake -S {folder}/onnxruntime -B {folder}/onnxruntime/build && "
+            "cmake --build {folder}/onnxruntime/build",
+        ),
     ),
     "ros2": Extra(
         {},
@@ -355,6 +359,7 @@ def pages(
     prepared: Preparation,
     metadata: Mapping[str, str],
     model: Session | None = None,
+    name: str = "net",
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Templates by the paths of their files, and what they see beside what those of the project see.
 
@@ -389,7 +394,7 @@ def pages(
         found |= extra.of_pictures if picture is not None else extra.of_keywords if hears else {}
         found |= extra.of_flow if flow is not None else {}
     score_steps = steps(outputs[0].onnx_name, metadata) if outputs else None
-    of_provider = provided(inputs, outputs, metadata) if APPS["onnxruntime"] in wanted else {}
+    of_provider = provided(name, inputs, outputs, metadata) if APPS["onnxruntime"] in wanted else {}
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
     answer = "answer_boxes" if detector is not None else "answer_classes"
     found = {path: page.replace("{answer}", answer) for path, page in found.items()}

@@ -162,7 +162,7 @@ def files(
         *(table.source for table in tables),
     ]
     beside_it, of_extras = extras.pages(
-        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model
+        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name
     )
     for path, page in beside_it.items():
         put(path.format(name=name), page, **of_extras)

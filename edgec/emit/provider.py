@@ -9,7 +9,7 @@ from edgec.emit.interface import Port
 from edgec.errors import UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
-from edgec.ir.graph import MODEL_FILES, MODEL_SHA256
+from edgec.ir.graph import LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256
 from edgec.ir.sizes import dimensions
 from edgec.text import printable
 
@@ -20,7 +20,7 @@ ELEMENT_TYPES = {
 }  # fmt: skip
 
 
-def provided(inputs: Sequence[Port], outputs: Sequence[Port], metadata: Mapping[str, str]) -> dict[str, Any]:
+def provided(name: str, inputs: Sequence[Port], outputs: Sequence[Port], metadata: Mapping[str, str]) -> dict[str, Any]:
     """Values of the templates beside those of the project.
 
     Raises UsageError for networks that did not come of an ONNX model, for sizes of outputs that data decide, and for
@@ -30,12 +30,12 @@ def provided(inputs: Sequence[Port], outputs: Sequence[Port], metadata: Mapping[
         raise UsageError("sessions of onnxruntime read ONNX models, and this network was built from none")
     known = dimensions(p.type for p in inputs)
     for port in (*inputs, *outputs):
-        name = printable(port.onnx_name)
+        told = printable(port.onnx_name)
         if port.dtype not in ELEMENT_TYPES:
-            raise UsageError(f"'{name}' has elements of {port.dtype}, which onnxruntime keeps packed")
+            raise UsageError(f"'{told}' has elements of {port.dtype}, which onnxruntime keeps packed")
         if any(size not in known for extent in port.shape for size in sizes(extent)):
             hint = "build without --app onnxruntime, or cut the model before it"
-            raise UsageError(f"the data of a run decide the shape of '{name}'", hint=hint)
+            raise UsageError(f"the data of a run decide the shape of '{told}'", hint=hint)
     numbers = {d.name: -1 - k for k, d in enumerate(known.values())}
     unchecked = -1 - len(numbers)
 
@@ -46,6 +46,11 @@ def provided(inputs: Sequence[Port], outputs: Sequence[Port], metadata: Mapping[
         return [unchecked if isinstance(extent, Expr) else int(extent) for extent in port.shape]
 
     return {
-        "built_from": metadata[MODEL_SHA256], "weight_files": [f for f in metadata.get(MODEL_FILES, "").split("\n") if f],
-        "onnx_type": ELEMENT_TYPES, "shape_of": shape_of,
+        "built_from": metadata.get(WHOLE_SHA256, metadata[MODEL_SHA256]), "weight_files": _lines(metadata, MODEL_FILES),
+        "onnx_type": ELEMENT_TYPES, "shape_of": shape_of, "networks": [name, *_lines(metadata, OTHER_PARTS)],
+        "left": metadata.get(LEFT_OUT, ""),
     }  # fmt: skip
+
+
+def _lines(metadata: Mapping[str, str], key: str) -> list[str]:
+    return [line for line in metadata.get(key, "").split("\n") if line]

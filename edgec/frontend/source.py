@@ -25,7 +25,7 @@ from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.external import locations
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir import memory
-from edgec.ir.graph import Graph, Node
+from edgec.ir.graph import LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256, Graph, Node
 from edgec.options.texts import DimensionRange
 from edgec.text import printable
 from edgec.untrusted import reason, regular
@@ -142,6 +142,9 @@ def digest(model: Parsed) -> str:
         return model.digest()
     if isinstance(model, (TfliteModel, GgufModel)):
         return sha256(model.content).hexdigest()
+    if model.part is not None:
+        own = model.proto.SerializeToString(deterministic=True)
+        return sha256(digest(model.part.whole).encode() + own).hexdigest()
     found = sha256(model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True))
     if (folder := model.folder) is None:
         return found.hexdigest()
@@ -151,6 +154,16 @@ def digest(model: Parsed) -> str:
             while block := file.read(1 << 20):
                 found.update(block)
     return found.hexdigest()
+
+
+def identity(model: Parsed) -> dict[str, str]:
+    """What a graph keeps of the files that it comes from, and of the model that it is a part of (`edgec.ir.graph`)."""
+    part = model.part if isinstance(model, onnx_model.Model) else None
+    names = weight_files(model if part is None else part.whole)
+    found = {MODEL_SHA256: digest(model), MODEL_FILES: "\n".join(names)}
+    if part is not None:
+        found |= {WHOLE_SHA256: digest(part.whole), OTHER_PARTS: "\n".join(part.others), LEFT_OUT: part.left}
+    return {key: value for key, value in found.items() if value}
 
 
 def weight_files(model: Parsed) -> list[str]:
