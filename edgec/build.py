@@ -235,6 +235,8 @@ def build(
     parsed = read(model) if start == "import" else None
     options = with_lock(options, settings, lock_of(lock)) if lock is not None else with_sweep(options, settings, parsed)
     (parsed, options), *rest = divided(parsed, options, extras)
+    if rest and save_stages is not None:
+        raise UsageError("the parts of a model are built in one go", hint="build without --save-stages")
     facts = lock_facts(options, parsed, start)
     frozen = locked(Path(lock), facts) if lock is not None else variants
     context = Context(

@@ -39,6 +39,7 @@ class Extra:
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
+    of_arrays: bool = False  # for networks on arrays alone, no language models
     such: str = ""  # a device that it is for
     package: str = ""  # the folder of a package, which has sources and headers of its own and weights as an array
     archive: str = ""  # the package once more, as an archive of this name
@@ -186,10 +187,10 @@ APPS: Mapping[str, Extra] = {
             "onnxruntime/{name}_session.py": "apps/onnxruntime/session.py.jinja",
         },
         arches=_LINUX,
+        of_arrays=True,
         such="raspberry_pi_5",
         steps=(
-            "cmake -S {folder}/onnxruntime -B {folder}/onnxruntime/build && "
-            "cmake --build {folder}/onnxruntime/build",
+            "cmake -S {folder}/onnxruntime -B {folder}/onnxruntime/build && cmake --build {folder}/onnxruntime/build",
         ),
     ),
     "ros2": Extra(
@@ -377,7 +378,7 @@ def pages(
             found |= extra.of_texts
             continue
         converses = model is not None and model.converses and extra.of_conversations
-        if KEY in metadata and (converses or extra.only_pictures or extra.fixed or extra.package):
+        if KEY in metadata and (converses or extra.only_pictures or extra.fixed or extra.of_arrays or extra.package):
             found |= _conversation(extra, model)
             continue
         if extra.only_pictures and picture is None and not (flow and extra.of_flow):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgec.emit.interface import Port
-from edgec.errors import UsageError
+from edgec.errors import ModelError, UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.graph import LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256
@@ -23,11 +24,14 @@ ELEMENT_TYPES = {
 def provided(name: str, inputs: Sequence[Port], outputs: Sequence[Port], metadata: Mapping[str, str]) -> dict[str, Any]:
     """Values of the templates beside those of the project.
 
-    Raises UsageError for networks that did not come of an ONNX model, for sizes of outputs that data decide, and for
-    elements of less than a byte.
+    ``name`` is that of the network. Raises UsageError for networks that did not come of an ONNX model, for sizes of
+    outputs that data decide, and for elements of less than a byte; ModelError for metadata that were tampered with.
     """
     if "opset" not in metadata or not metadata.get(MODEL_SHA256):
         raise UsageError("sessions of onnxruntime read ONNX models, and this network was built from none")
+    built_from, networks = metadata.get(WHOLE_SHA256, metadata[MODEL_SHA256]), [name, *_lines(metadata, OTHER_PARTS)]
+    if not re.fullmatch("[0-9a-f]{64}", built_from) or not all(re.fullmatch(r"[A-Za-z]\w*", n, re.A) for n in networks):
+        raise ModelError("what is told of parts of the model is damaged")  # it ends in C
     known = dimensions(p.type for p in inputs)
     for port in (*inputs, *outputs):
         told = printable(port.onnx_name)
@@ -46,8 +50,8 @@ def provided(name: str, inputs: Sequence[Port], outputs: Sequence[Port], metadat
         return [unchecked if isinstance(extent, Expr) else int(extent) for extent in port.shape]
 
     return {
-        "built_from": metadata.get(WHOLE_SHA256, metadata[MODEL_SHA256]), "weight_files": _lines(metadata, MODEL_FILES),
-        "onnx_type": ELEMENT_TYPES, "shape_of": shape_of, "networks": [name, *_lines(metadata, OTHER_PARTS)],
+        "built_from": built_from, "weight_files": _lines(metadata, MODEL_FILES),
+        "onnx_type": ELEMENT_TYPES, "shape_of": shape_of, "networks": networks,
         "left": metadata.get(LEFT_OUT, ""),
     }  # fmt: skip
 
