@@ -36,8 +36,8 @@ from edgec.ir.graph import Graph
 from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
-from edgec.parted import divided, files_of_parts
 from edgec.pipeline.context import Context
+from edgec.pipeline.parts import divided, files_of_parts
 from edgec.pipeline.run import Run
 from edgec.pipeline.training import trained_run
 from edgec.progress import Progress, silent
@@ -217,7 +217,7 @@ def build(
     """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
 
     ``compile=False`` leaves the sources uncompiled. ``extras`` are written next to them: bindings ("cpp", "python",
-    "rust", "java") and apps (`edgec.emit.extras`), which apply ``preprocessing`` to images.
+    "rust", "java") and apps (`edgec.emit.apps`), which apply ``preprocessing`` to images.
     ``save_stages`` keeps the text of every stage; such a text is the ``model`` when the build is to ``start`` at a
     later stage.
 
@@ -258,7 +258,7 @@ def build(
         parsed, run = trained_run(parsed, context)
     else:
         run = pipeline.run(source, context, start, save=save)
-    others = files_of_parts(rest, extras, preprocessing, progress)
+    others = files_of_parts(rest, extras, preprocessing, lock_facts, progress)
     built = _written(run, parsed, None if out is None else Path(out), compiler, extras, progress, others)
     if out is not None and origin is not None and (built.onnx is None or built.onnx.part is None):
         write_origin(built.folder, origin, settings)

@@ -22,7 +22,7 @@ from edgec.device.compilers import runs_here
 from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.device.toolchain import compile_objects, newlib, pick_compiler
-from edgec.emit.extras import APPS
+from edgec.emit.apps import APPS
 from edgec.emit.project import cross_options
 from edgec.errors import CheckError, ToolchainError
 from edgec.link.base import tool

@@ -41,7 +41,7 @@ from edgec.cli.shared import (
     Vs,
     refuse_source,
 )
-from edgec.emit.extras import APPS, BINDINGS
+from edgec.emit.apps import APPS, BINDINGS
 from edgec.errors import UsageError
 from edgec.options import Settings
 from edgec.options.budgets import BUDGETS, read_budgets

@@ -54,7 +54,7 @@ def files(
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
-    ``beside`` are the names of optional additions (`edgec.emit.extras`), ``prepared`` is the preprocessing of images in
+    ``beside`` are the names of optional additions (`edgec.emit.apps`), ``prepared`` is the preprocessing of images in
     apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory
     with all else, and ``cores`` those that programs keep their threads on.
 

@@ -157,7 +157,7 @@ def digest(model: Parsed) -> str:
 
 
 def identity(model: Parsed) -> dict[str, str]:
-    """What a graph keeps of the files that it comes from, and of the model that it is a part of (`edgec.ir.graph`)."""
+    """Metadata of a graph: hash and names of its files, and of the whole that it is a part of (`edgec.ir.graph`)."""
     part = model.part if isinstance(model, onnx_model.Model) else None
     names = weight_files(model if part is None else part.whole)
     found = {MODEL_SHA256: digest(model), MODEL_FILES: "\n".join(names)}

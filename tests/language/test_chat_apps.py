@@ -20,7 +20,7 @@ import edgec
 from benchmarks.boards.browser import Browser, served
 from edgec.device.load import load_device
 from edgec.device.toolchain import compile_shared, pick_compiler
-from edgec.emit.extras import APPS
+from edgec.emit.apps import APPS
 from edgec.errors import UsageError
 
 CONTEXT = 96

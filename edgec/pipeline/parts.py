@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from edgec import pipeline
-from edgec.artifact.lock import lock_facts
 from edgec.emit.picture import Preparation
 from edgec.errors import EdgecError
 from edgec.frontend import source as reader
@@ -17,6 +16,8 @@ from edgec.frontend.onnx.parts import parts, told_of
 from edgec.frontend.source import Parsed
 from edgec.options import Options
 from edgec.pipeline.context import Context
+from edgec.pipeline.run import run
+from edgec.pipeline.stages import import_
 from edgec.progress import Progress
 from edgec.text import counted
 
@@ -25,7 +26,7 @@ APP = "onnxruntime"
 
 
 def divided(parsed: Parsed | None, options: Options, extras: Sequence[str]) -> list[tuple[Parsed | None, Options]]:
-    """What is built of a model, each with its options: the model itself, or its parts, the largest first.
+    """The models that are built for one, each with its options: the model itself, or its parts, the largest first.
 
     Parts are what is between operators that cannot be built, where the app `onnxruntime` is among the ``extras``; those
     whose import fails are left out. A warning tells what is left to onnxruntime. Where nothing can be built, the model
@@ -41,7 +42,7 @@ def divided(parsed: Parsed | None, options: Options, extras: Sequence[str]) -> l
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ModelWarning)  # the build tells it again
-                pipeline.import_(part, Context(own))
+                import_(part, Context(own))
         except EdgecError as error:
             left += f"; {told_of(part)}: {error.message}"
         else:
@@ -71,15 +72,18 @@ def _of_inputs(part: Model, options: Options) -> Options:
 
 
 def files_of_parts(
-    rest: Sequence[tuple[Parsed | None, Options]], extras: Sequence[str], prepared: Preparation, progress: Progress
+    rest: Sequence[tuple[Parsed | None, Options]],
+    extras: Sequence[str],
+    prepared: Preparation,
+    facts_of: Callable[[Options, Parsed | None, str], dict[str, Any]],
+    progress: Progress,
 ) -> Mapping[str, bytes]:
-    """The files of all parts but the first, by paths in its folder."""
+    """The files of all parts but the first, by paths in its folder; ``facts_of`` are those of their locks."""
     found: dict[str, bytes] = {}
     for part, options in rest:
-        facts = lock_facts(options, part, "import")
+        facts = facts_of(options, part, "import")
         context = Context(options, progress, facts, extras=tuple(extras), preprocessing=prepared)
-        run = pipeline.run(part, context, "import")
-        files: Mapping[str, bytes] = run["emit"].files
+        files: Mapping[str, bytes] = run(part, context, "import")["emit"].files
         own = ("network.cpp", "network.hpp")
         found |= {
             f"parts/{options.name}/{path}": content
