@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
@@ -112,6 +113,33 @@ def gstreamer(built: Built, sample: Sample) -> Outcome:
     return Outcome("ran", "gst-launch-1.0")
 
 
+def onnxruntime(built: Built, sample: Sample) -> Outcome:
+    """The provider in a session of this machine; for another processor, its sources read by the compiler of this one."""
+    name, folder = built.options.name, built.folder / "onnxruntime"
+    if not runs_here(built.options.device):
+        for source in ("provider.cpp", "network.cpp"):
+            called(tool("g++", "apt install g++"), *_READ, "-std=c++17", f"-I{built.folder}", folder / source)
+        return Outcome("validated", "provider read by g++")
+    called(tool("cmake", "apt install cmake"), "-S", folder, "-B", folder / "build")
+    called("cmake", "--build", folder / "build")
+    assert built.onnx is not None
+    (folder / "model.onnx").write_bytes(
+        built.onnx.path.read_bytes()
+        if built.onnx.path is not None
+        else built.onnx.proto.SerializeToString(deterministic=True)
+    )
+    np.save(folder / "image.npy", sample.image)
+    program = (
+        f"import numpy; from {name}_session import PROVIDER, session; s = session('model.onnx'); "
+        "print(numpy.argmax(s.run(None, {'image': numpy.load('image.npy')})[0]))"
+    )
+    done = called(sys.executable, "-c", f"{program}; assert PROVIDER in s.get_providers()", cwd=folder)
+    found = done.split()
+    if int(found[-1]) != int(sample.scores.argmax()):
+        raise CheckError(f"the session answers {found}, and the reference {sample.scores}")
+    return Outcome("ran", "a session of onnxruntime")
+
+
 def ros2(built: Built, sample: Sample) -> Outcome:
     """The tags that a manifest has to have, and the node read over a stand-in of rclcpp: ROS 2 is not packaged here."""
     folder = built.folder / "ros2"
@@ -209,7 +237,7 @@ def objects(device: Device, sources: Sequence[Path], headers: Path) -> str:
 
 
 PROGRAMS: Mapping[str, Callable[[Built, Sample], Outcome]] = {
-    "pi": pi, "gstreamer": gstreamer, "ros2": ros2, "embedded": embedded, "web": web, "jetson": jetson,
+    "pi": pi, "gstreamer": gstreamer, "onnxruntime": onnxruntime, "ros2": ros2, "embedded": embedded, "web": web, "jetson": jetson,
     "android": android, "apk": apk,
     **{name: partial(packaged, name) for name, app in APPS.items() if app.package},
 }  # fmt: skip

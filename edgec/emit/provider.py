@@ -10,7 +10,7 @@ from edgec.emit.interface import Port
 from edgec.errors import ModelError, UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
-from edgec.ir.graph import LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256
+from edgec.ir.graph import FIXED_DIMENSIONS, LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256
 from edgec.ir.sizes import dimensions
 from edgec.text import printable
 
@@ -52,6 +52,12 @@ def provided(name: str, inputs: Sequence[Port], outputs: Sequence[Port], metadat
     return {
         "built_from": built_from, "weight_files": _lines(metadata, MODEL_FILES),
         "onnx_type": ELEMENT_TYPES, "shape_of": shape_of, "networks": networks,
+        "fixed_dimensions": [
+            (dimension, int(extent))
+            for line in _lines(metadata, FIXED_DIMENSIONS)
+            for dimension, _, extent in (line.rpartition("="),)
+            if extent.isdecimal()
+        ],
         "left": metadata.get(LEFT_OUT, ""),
     }  # fmt: skip
 

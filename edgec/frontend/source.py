@@ -25,7 +25,7 @@ from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.external import locations
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir import memory
-from edgec.ir.graph import LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256, Graph, Node
+from edgec.ir.graph import FIXED_DIMENSIONS, LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256, Graph, Node
 from edgec.options.texts import DimensionRange
 from edgec.text import printable
 from edgec.untrusted import reason, regular
@@ -156,14 +156,28 @@ def digest(model: Parsed) -> str:
     return found.hexdigest()
 
 
-def identity(model: Parsed) -> dict[str, str]:
+def identity(model: Parsed, graph: Graph) -> dict[str, str]:
     """Metadata of a graph: hash and names of its files, and of the whole that it is a part of (`edgec.ir.graph`)."""
     part = model.part if isinstance(model, onnx_model.Model) else None
     names = weight_files(model if part is None else part.whole)
+    fixed = fixed_dimensions(model, graph) if part is None else dict(part.fixed)
     found = {MODEL_SHA256: digest(model), MODEL_FILES: "\n".join(names)}
+    found[FIXED_DIMENSIONS] = "\n".join(f"{name}={extent}" for name, extent in fixed.items())
     if part is not None:
         found |= {WHOLE_SHA256: digest(part.whole), OTHER_PARTS: "\n".join(part.others), LEFT_OUT: part.left}
     return {key: value for key, value in found.items() if value}
+
+
+def fixed_dimensions(model: Parsed, graph: Graph) -> dict[str, int]:
+    """The extents in a graph of dimensions that its model in ONNX has names for."""
+    types = {n.attributes["name"]: n.type for n in graph.inputs}
+    found: dict[str, int] = {}
+    for value in model.proto.graph.input if isinstance(model, onnx_model.Model) else ():
+        declared = [d.dim_param for d in value.type.tensor_type.shape.dim]
+        if value.name in types and len(declared) == len(types[value.name].shape):
+            named = zip(declared, types[value.name].shape)
+            found |= {name: e for name, e in named if name and name == printable(name) and isinstance(e, int)}
+    return found
 
 
 def weight_files(model: Parsed) -> list[str]:

@@ -37,16 +37,18 @@ def divided(parsed: Parsed | None, options: Options, extras: Sequence[str]) -> l
     fixed = {name: given[0] for name, given in options.dims.items() if given[0] == given[1]}
     found, left = parts(parsed, options.shapes, fixed, options.operators)
     made: list[tuple[Model, Options]] = []
+    known: dict[str, int] = {}
     for part in found:
         own = replace(_of_inputs(part, options), name=f"{options.name}_{len(made) + 1}" if made else options.name)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ModelWarning)  # the build tells it again
-                import_(part, Context(own))
+                graph = import_(part, Context(own))
         except EdgecError as error:
             left += f"; {told_of(part)}: {error.message}"
         else:
             made.append((part, own))
+            known |= reader.fixed_dimensions(parsed, graph)
     if not made:
         return [(parsed, options)]
     warnings.warn(
@@ -56,7 +58,7 @@ def divided(parsed: Parsed | None, options: Options, extras: Sequence[str]) -> l
     )
     first, own = made[0]
     names = tuple(options.name for _, options in made[1:])
-    return [(replace(first, part=Part(parsed, names, left)), own), *made[1:]]
+    return [(replace(first, part=Part(parsed, names, left, tuple(known.items()))), own), *made[1:]]
 
 
 def _of_inputs(part: Model, options: Options) -> Options:

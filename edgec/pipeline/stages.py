@@ -79,7 +79,7 @@ def import_(source: Any, context: Context) -> Graph:
     if o.device.is_gpu or o.gpu is not None:
         graph = without_checks(graph)
     told = {key: value for key, value in graph.metadata.items() if key not in OF_MODEL}
-    graph = replace(graph, metadata={**told, **identity(parsed)})
+    graph = replace(graph, metadata={**told, **identity(parsed, graph)})
     return with_chat(with_states(graph, o.states), o.chat_template)
 
 

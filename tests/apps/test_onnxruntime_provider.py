@@ -226,15 +226,22 @@ def test_open_batch(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_fixed_batch_of_an_open_model(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = built(convolutions(shape=("n", 3, 8, 8)), tmp_path, "twos", dims={"n": 2})
     with provider(path) as own:
+        assert own.FIXED == {"n": 2}
         session = own.session(path, options())
+        assert set(assigned(session)) == {own.PROVIDER}, "the dimension is fixed"
+        same(session, path, image(2))
+        del session
+        bare = options()
+        bare.add_provider_for_devices(own.devices(), {})
+        session = onnxruntime.InferenceSession(path, bare)
         assert set(assigned(session)) == {"CPUExecutionProvider"}
         assert "fix its open dimensions in the session's options" in capfd.readouterr().err
         same(session, path, image(3))
-        fixed = options()
-        fixed.add_free_dimension_override_by_name("n", 2)
-        session = own.session(path, fixed)
-        assert set(assigned(session)) == {own.PROVIDER}
-        same(session, path, image(2))
+        del session
+        other = tmp_path / "other.onnx"
+        onnx.save(convolutions(seed=5, shape=("n", 3, 8, 8)), other)
+        session = own.session(other, options())
+        same(session, other, image(3))
         del session
 
 
@@ -256,9 +263,7 @@ def test_parts_around_an_operator_that_is_refused(tmp_path: Path, capfd: pytest.
         path = built(net, tmp_path, "parted", dims={"n": 1})
     with provider(path) as own:
         for level, left in (("ORT_DISABLE_ALL", "2 nodes"), ("ORT_ENABLE_ALL", "1 node")):  # the cast is folded
-            fixed = options(level)
-            fixed.add_free_dimension_override_by_name("n", 1)
-            session = own.session(path, fixed)
+            session = own.session(path, options(level))
             found = assigned(session)
             assert {"Conv", "Mul", "Relu"} <= set(found[own.PROVIDER]) and found[own.PROVIDER].count("Mul") == 3
             assert "RandomUniformLike" in found["CPUExecutionProvider"]

@@ -48,6 +48,7 @@ class Part:
     whole: Model
     others: tuple[str, ...] = ()
     left: str = ""
+    fixed: tuple[tuple[str, int], ...] = ()  # dimensions by name, in any of the parts
 
 
 @dataclass(frozen=True)
