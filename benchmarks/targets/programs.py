@@ -114,7 +114,7 @@ def gstreamer(built: Built, sample: Sample) -> Outcome:
 
 
 def onnxruntime(built: Built, sample: Sample) -> Outcome:
-    """The provider in a session of this machine; for another processor, its sources read by the compiler of this one."""
+    """The provider in a session of this machine; for another processor, its sources read by this one's compiler."""
     name, folder = built.options.name, built.folder / "onnxruntime"
     if not runs_here(built.options.device):
         for source in ("provider.cpp", "network.cpp"):
@@ -130,10 +130,12 @@ def onnxruntime(built: Built, sample: Sample) -> Outcome:
     )
     np.save(folder / "image.npy", sample.image)
     program = (
-        f"import numpy; from {name}_session import PROVIDER, session; s = session('model.onnx'); "
+        f"import numpy, onnxruntime; from {name}_session import PROVIDER, session; o = onnxruntime.SessionOptions(); "
+        "o.add_session_config_entry('session.record_ep_graph_assignment_info', '1'); s = session('model.onnx', o); "
+        "assert PROVIDER in [part.ep_name for part in s.get_provider_graph_assignment_info()]; "
         "print(numpy.argmax(s.run(None, {'image': numpy.load('image.npy')})[0]))"
     )
-    done = called(sys.executable, "-c", f"{program}; assert PROVIDER in s.get_providers()", cwd=folder)
+    done = called(sys.executable, "-c", program, cwd=folder)
     found = done.split()
     if int(found[-1]) != int(sample.scores.argmax()):
         raise CheckError(f"the session answers {found}, and the reference {sample.scores}")
@@ -237,7 +239,7 @@ def objects(device: Device, sources: Sequence[Path], headers: Path) -> str:
 
 
 PROGRAMS: Mapping[str, Callable[[Built, Sample], Outcome]] = {
-    "pi": pi, "gstreamer": gstreamer, "onnxruntime": onnxruntime, "ros2": ros2, "embedded": embedded, "web": web, "jetson": jetson,
-    "android": android, "apk": apk,
+    "pi": pi, "gstreamer": gstreamer, "onnxruntime": onnxruntime, "ros2": ros2, "embedded": embedded, "web": web,
+    "jetson": jetson, "android": android, "apk": apk,
     **{name: partial(packaged, name) for name, app in APPS.items() if app.package},
 }  # fmt: skip
