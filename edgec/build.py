@@ -37,6 +37,7 @@ from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
 from edgec.pipeline.context import Context
+from edgec.pipeline.parts import divided, files_of_parts
 from edgec.pipeline.run import Run
 from edgec.pipeline.training import trained_run
 from edgec.progress import Progress, silent
@@ -222,7 +223,7 @@ def build(
     """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
 
     ``compile=False`` leaves the sources uncompiled. ``extras`` are written next to them: bindings ("cpp", "python",
-    "rust", "java") and apps (`edgec.emit.extras`), which apply ``preprocessing`` to images.
+    "rust", "java") and apps (`edgec.emit.apps`), which apply ``preprocessing`` to images.
     ``save_stages`` keeps the text of every stage; such a text is the ``model`` when the build is to ``start`` at a
     later stage.
 
@@ -239,6 +240,9 @@ def build(
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
     options = with_lock(options, settings, lock_of(lock)) if lock is not None else with_sweep(options, settings, parsed)
+    (parsed, options), *rest = divided(parsed, options, extras)
+    if rest and save_stages is not None:
+        raise UsageError("the parts of a model are built in one go", hint="build without --save-stages")
     facts = lock_facts(options, parsed, start)
     frozen = locked(Path(lock), facts) if lock is not None else variants
     context = Context(
@@ -260,8 +264,9 @@ def build(
         parsed, run = trained_run(parsed, context)
     else:
         run = pipeline.run(source, context, start, save=save)
-    built = _written(run, parsed, None if out is None else Path(out), compiler, extras, progress)
-    if out is not None and origin is not None:
+    others = files_of_parts(rest, extras, preprocessing, lock_facts, progress)
+    built = _written(run, parsed, None if out is None else Path(out), compiler, extras, progress, others)
+    if out is not None and origin is not None and (built.onnx is None or built.onnx.part is None):
         write_origin(built.folder, origin, settings)
     return built
 
@@ -275,9 +280,18 @@ def rebuilt(built: Built, progress: Progress = silent, **changes: Any) -> Built:
 
 
 def _written(
-    run: Run, parsed: Parsed | None, out: Path | None, compiler: Any, extras: Sequence[str], progress: Progress
+    run: Run,
+    parsed: Parsed | None,
+    out: Path | None,
+    compiler: Any,
+    extras: Sequence[str],
+    progress: Progress,
+    others: Mapping[str, bytes] = {},
 ) -> Built:
-    """The files of a run in the folder ``out``, or in a temporary one, and compiled if there is a compiler."""
+    """The files of a run in the folder ``out``, or in a temporary one, and compiled if there is a compiler.
+
+    ``others`` are more files, by path.
+    """
     project: Project = run["emit"]
     folder = out if out is not None else Path(tempfile.mkdtemp(prefix="edgec-"))
     seconds = dict(run.seconds)
@@ -297,7 +311,7 @@ def _written(
         seconds["compile"] = time.perf_counter() - begun
 
     try:
-        replaced = publish(project.files, folder, finish)
+        replaced = publish({**project.files, **others}, folder, finish)
     except BaseException:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from edgec.device.load import list_devices
-from edgec.emit.extras import APPS
+from edgec.emit.apps import APPS
 
 #: The build without an app, and all apps.
 KINDS = ("none", *APPS)

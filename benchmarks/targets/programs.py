@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
@@ -22,7 +23,7 @@ from edgec.device.compilers import runs_here
 from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.device.toolchain import compile_objects, newlib, pick_compiler
-from edgec.emit.extras import APPS
+from edgec.emit.apps import APPS
 from edgec.emit.project import cross_options
 from edgec.errors import CheckError, ToolchainError
 from edgec.link.base import tool
@@ -110,6 +111,35 @@ def gstreamer(built: Built, sample: Sample) -> Outcome:
     if int(found.argmax()) != int(sample.scores.argmax()):
         raise CheckError(f"the element answers {found}, and the reference {sample.scores}")
     return Outcome("ran", "gst-launch-1.0")
+
+
+def onnxruntime(built: Built, sample: Sample) -> Outcome:
+    """The provider in a session of this machine; for another processor, its sources read by this one's compiler."""
+    name, folder = built.options.name, built.folder / "onnxruntime"
+    if not runs_here(built.options.device):
+        for source in ("provider.cpp", "network.cpp"):
+            called(tool("g++", "apt install g++"), *_READ, "-std=c++17", f"-I{built.folder}", folder / source)
+        return Outcome("validated", "provider read by g++")
+    called(tool("cmake", "apt install cmake"), "-S", folder, "-B", folder / "build")
+    called("cmake", "--build", folder / "build")
+    assert built.onnx is not None
+    (folder / "model.onnx").write_bytes(
+        built.onnx.path.read_bytes()
+        if built.onnx.path is not None
+        else built.onnx.proto.SerializeToString(deterministic=True)
+    )
+    np.save(folder / "image.npy", sample.image)
+    program = (
+        f"import numpy, onnxruntime; from {name}_session import PROVIDER, session; o = onnxruntime.SessionOptions(); "
+        "o.add_session_config_entry('session.record_ep_graph_assignment_info', '1'); s = session('model.onnx', o); "
+        "assert PROVIDER in [part.ep_name for part in s.get_provider_graph_assignment_info()]; "
+        "print(numpy.argmax(s.run(None, {'image': numpy.load('image.npy')})[0]))"
+    )
+    done = called(sys.executable, "-c", program, cwd=folder)
+    found = done.split()
+    if int(found[-1]) != int(sample.scores.argmax()):
+        raise CheckError(f"the session answers {found}, and the reference {sample.scores}")
+    return Outcome("ran", "a session of onnxruntime")
 
 
 def ros2(built: Built, sample: Sample) -> Outcome:
@@ -209,7 +239,7 @@ def objects(device: Device, sources: Sequence[Path], headers: Path) -> str:
 
 
 PROGRAMS: Mapping[str, Callable[[Built, Sample], Outcome]] = {
-    "pi": pi, "gstreamer": gstreamer, "ros2": ros2, "embedded": embedded, "web": web, "jetson": jetson,
-    "android": android, "apk": apk,
+    "pi": pi, "gstreamer": gstreamer, "onnxruntime": onnxruntime, "ros2": ros2, "embedded": embedded, "web": web,
+    "jetson": jetson, "android": android, "apk": apk,
     **{name: partial(packaged, name) for name, app in APPS.items() if app.package},
 }  # fmt: skip

@@ -41,7 +41,7 @@ from edgec.cli.shared import (
     Vs,
     refuse_source,
 )
-from edgec.emit.extras import APPS, BINDINGS
+from edgec.emit.apps import APPS, BINDINGS
 from edgec.errors import UsageError
 from edgec.options import Settings
 from edgec.options.budgets import BUDGETS, read_budgets
@@ -198,7 +198,8 @@ def build(
             written = measure.write(measure.describe(built, facts, budgets=budgeted, settings=settled), folder)
     found = {**build_report.record(built), "budgets": budgeted, "report": str(written) if written is not None else None}
     reopened = built.compiler is not None and reopens(folder)
-    found["next"] = next_steps.steps(found, asked, extras, start, built.peer, reopened)
+    is_whole = built.onnx is None or built.onnx.part is None  # a part is no file that others read
+    found["next"] = next_steps.steps(found, asked, extras, start if is_whole else "parts", built.peer, reopened)
     return Answer(found, lambda r: build_report.draw(r, model), all(b["ok"] for b in budgeted))
 
 

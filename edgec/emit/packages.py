@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from edgec.emit.extras import Extra
+from edgec.emit.apps import Extra
 from edgec.files import zipped
 
 #: Headers of what a board's own tools have for themselves.

@@ -18,7 +18,7 @@ from edgec.emit.project import files, sealed
 from edgec.emit.render import render
 from edgec.emit.weights import Weights
 from edgec.errors import UsageError
-from edgec.ir.graph import MODEL_SHA256, Node
+from edgec.ir.graph import MODEL_SHA256, OF_MODEL, Node
 from edgec.ir.types import CODED, DTYPES
 from edgec.schedule.program import Part, Program
 from edgec.version import __version__
@@ -104,7 +104,7 @@ def partitioned_files(
         "model_sha256": program.graph.metadata.get(MODEL_SHA256, ""),
         "device_flags": "".join(f" {flag}" for flag in device.toolchain.cflags), "weights_bytes": 0, "alignment": 64,
         "weights": Weights("incbin", name, ()),
-        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k != MODEL_SHA256},
+        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k not in OF_MODEL},
         "parameters": ",\n    ".join(
             [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]
         ),

@@ -55,7 +55,7 @@ def files(
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
-    ``beside`` are the names of optional additions (`edgec.emit.extras`), ``prepared`` is the preprocessing of images in
+    ``beside`` are the names of optional additions (`edgec.emit.apps`), ``prepared`` is the preprocessing of images in
     apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory
     with all else, and ``cores`` those that programs keep their threads on.
 
@@ -168,7 +168,7 @@ def files(
         *(table.source for table in tables),
     ]
     pages_beside, of_extras = extras.pages(
-        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model
+        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name
     )
     for path, page in pages_beside.items():
         put(path.format(name=name), page, **of_extras)

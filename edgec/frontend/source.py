@@ -25,7 +25,7 @@ from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.external import locations
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir import memory
-from edgec.ir.graph import Graph, Node
+from edgec.ir.graph import FIXED_DIMENSIONS, LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256, Graph, Node
 from edgec.options.texts import DimensionRange
 from edgec.text import printable
 from edgec.untrusted import reason, regular
@@ -142,15 +142,50 @@ def digest(model: Parsed) -> str:
         return model.digest()
     if isinstance(model, (TfliteModel, GgufModel)):
         return sha256(model.content).hexdigest()
+    if model.part is not None:
+        own = model.proto.SerializeToString(deterministic=True)
+        return sha256(digest(model.part.whole).encode() + own).hexdigest()
     found = sha256(model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True))
     if (folder := model.folder) is None:
         return found.hexdigest()
-    for name in sorted(locations(model.proto)):
+    for name in weight_files(model):
         found.update(b"\0" + name.encode("utf-8", "surrogatepass") + b"\0")
         with suppress(ModelError, OSError), folder.file(name, name).open("rb") as file:
             while block := file.read(1 << 20):
                 found.update(block)
     return found.hexdigest()
+
+
+def identity(model: Parsed, graph: Graph, known: str | None = None) -> dict[str, str]:
+    """Metadata of a graph: hash and names of its files, and of the whole that it is a part of (`edgec.ir.graph`).
+
+    ``known`` is the hash, where somebody has it.
+    """
+    part = model.part if isinstance(model, onnx_model.Model) else None
+    names = weight_files(model if part is None else part.whole)
+    fixed = fixed_dimensions(model, graph) if part is None else dict(part.fixed)
+    found = {MODEL_SHA256: known or digest(model), MODEL_FILES: "\n".join(names)}
+    found[FIXED_DIMENSIONS] = "\n".join(f"{name}={extent}" for name, extent in fixed.items())
+    if part is not None:
+        found |= {WHOLE_SHA256: digest(part.whole), OTHER_PARTS: "\n".join(part.others), LEFT_OUT: part.left}
+    return {key: value for key, value in found.items() if value}
+
+
+def fixed_dimensions(model: Parsed, graph: Graph) -> dict[str, int]:
+    """The extents in a graph of dimensions that its model in ONNX has names for."""
+    types = {n.attributes["name"]: n.type for n in graph.inputs}
+    found: dict[str, int] = {}
+    for value in model.proto.graph.input if isinstance(model, onnx_model.Model) else ():
+        declared = [d.dim_param for d in value.type.tensor_type.shape.dim]
+        if value.name in types and len(declared) == len(types[value.name].shape):
+            named = zip(declared, types[value.name].shape)
+            found |= {name: e for name, e in named if name and name == printable(name) and isinstance(e, int)}
+    return found
+
+
+def weight_files(model: Parsed) -> list[str]:
+    """The names of the files that weights of a model in ONNX lie in, in the order in which its digest takes them."""
+    return sorted(locations(model.proto)) if isinstance(model, onnx_model.Model) and model.folder is not None else []
 
 
 def files_beside(model: Parsed) -> list[Path]:
@@ -162,6 +197,6 @@ def files_beside(model: Parsed) -> list[Path]:
         return [p for p in sorted(model.path.iterdir()) if p.is_file()]
     if isinstance(model, (TfliteModel, GgufModel)) or model.folder is None:
         return []
-    weights = [model.folder.path / name for name in sorted(locations(model.proto))]
+    weights = [model.folder.path / name for name in weight_files(model)]
     texts = [model.folder.path / name for name in (TOKENIZER, TEMPLATE, *BESIDE)]
     return [*weights, *texts]

@@ -21,7 +21,7 @@ class Context:
     progress: Progress = silent
     #: Entries of the lock file next to the facts of the program.
     facts: Mapping[str, Any] = field(default_factory=dict)
-    #: Bindings and apps to write in addition to the C project (`edgec.emit.extras`).
+    #: Bindings and apps to write in addition to the C project (`edgec.emit.apps`).
     extras: tuple[str, ...] = ()
     #: Image preprocessing in apps.
     preprocessing: Preparation = AS_IS

@@ -24,7 +24,7 @@ from edgec.frontend.language.chat import with_chat
 from edgec.frontend.onnx.indices import without_checks
 from edgec.frontend.onnx.model import Model
 from edgec.frontend.onnx.trainable import with_batch
-from edgec.frontend.source import digest, import_graph, read
+from edgec.frontend.source import identity, import_graph, read
 from edgec.frontend.states import with_states
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
@@ -32,7 +32,7 @@ from edgec.fuse.assignment import Assignment
 from edgec.fuse.order import in_less_memory
 from edgec.fuse.single import one_token, single_plan
 from edgec.fuse.stripes import Lives, fitting
-from edgec.ir.graph import MODEL_SHA256, Graph
+from edgec.ir.graph import OF_MODEL, Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.options import Options
 from edgec.options.overrides import require_known, require_offered
@@ -80,8 +80,9 @@ def import_(source: Any, context: Context) -> Graph:
         )  # fmt: skip
     if o.device.is_gpu or o.gpu is not None:
         graph = without_checks(graph)
-    known = (context.facts.get("model") or {}).get("sha256") or digest(parsed)
-    graph = replace(graph, metadata={**graph.metadata, MODEL_SHA256: known})
+    hashed = context.facts.get("model") or {}
+    told = {key: value for key, value in graph.metadata.items() if key not in OF_MODEL}
+    graph = replace(graph, metadata={**told, **identity(parsed, graph, hashed.get("sha256"))})
     return with_chat(with_states(graph, o.states), o.chat_template)
 
 

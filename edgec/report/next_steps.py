@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from edgec.emit.extras import EXTRAS
+from edgec.emit.apps import EXTRAS
 from edgec.report.record import Record
 from edgec.text import as_argument
 

@@ -72,8 +72,8 @@ NEEDS: tuple[Need, ...] = (
          packages=("openvino_genai", "openvino")),
     Need("torch", "edgec.from_torch and torch.compile; check and bench DIR --vs torch of a built training",
          "pip install 'edgec[torch]'", packages=("torch", "onnxscript")),
-    Need("cmake", "the CMake project of every build; --app pi, jetson; --bindings java", "apt install cmake",
-         programs=("cmake",)),
+    Need("cmake", "the CMake project of every build; --app pi, jetson, onnxruntime; --bindings java",
+         "apt install cmake", programs=("cmake",)),
     Need("GStreamer", "--app gstreamer", "apt install libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev pkg-config "
          "gstreamer1.0-tools", programs=("pkg-config",), look=lambda: _has_gstreamer()),
     Need("colcon", "building the package of --app ros2", "install ROS 2", programs=("colcon",)),

@@ -22,7 +22,7 @@ from test_boards import DIGITS, need_board
 
 import edgec
 from edgec.device.load import load_device
-from edgec.emit.extras import APPS
+from edgec.emit.apps import APPS
 from edgec.errors import UsageError
 
 SCHEMA = Path(__file__).resolve().parents[3] / "shared" / "reference" / "PACK.xsd"

@@ -18,7 +18,7 @@ from benchmarks.targets.cells import ARITHMETIC, KINDS, SHAPES, Cell, cells
 from benchmarks.targets.network import CALIBRATION, as_read, network, pictures
 from benchmarks.targets.programs import answered
 from edgec.device.load import load_device
-from edgec.emit.extras import APPS
+from edgec.emit.apps import APPS
 from edgec.errors import CheckError, EdgecError, UsageError
 
 #: Cells that a run of the tests builds, and refusals that it reads.

@@ -23,7 +23,7 @@ from small_models import model, node, tensor_input, weights
 from edgec.artifact.folder import read_lock
 from edgec.cli.main import app
 from edgec.device.load import list_devices
-from edgec.emit.extras import EXTRAS
+from edgec.emit.apps import EXTRAS
 from edgec.options import OPTIONS
 from edgec.resources import data_folder
 

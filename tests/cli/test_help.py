@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from edgec.cli.main import app
 from edgec.device.load import list_devices, load_device
-from edgec.emit.extras import EXTRAS, chosen
+from edgec.emit.apps import EXTRAS
+from edgec.emit.extras import chosen
 from edgec.errors import DeviceError, UsageError
 from edgec.options import OPTIONS, resolve
 

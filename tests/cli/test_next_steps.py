@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgec.cli.main import app
-from edgec.emit.extras import APPS, BINDINGS
+from edgec.emit.apps import APPS, BINDINGS
 from edgec.report.next_steps import steps
 from edgec.resources import data_folder
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LARGE = {"jinja2", "jsonschema", "ml_dtypes", "numpy", "onnx", "onnxruntime", "rich.console", "tomlkit"}
 #: Folders of the pipeline: of what they hold, the modules of names and tables that help texts are made of are imported.
 STAGES = {f"edgec.{stage.folder}" for stage in pipeline.STAGES} | {"edgec.ops", "edgec.pipeline", "edgec.check"}
-TABLES = {"edgec.emit", "edgec.emit.extras", "edgec.emit.foreign", "edgec.emit.picture"}
+TABLES = {"edgec.emit", "edgec.emit.apps"}
 
 
 def imported(code: str, *arguments: str, **variables: str) -> set[str]:

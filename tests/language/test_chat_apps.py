@@ -20,7 +20,7 @@ import edgec
 from benchmarks.boards.browser import Browser, served
 from edgec.device.load import load_device
 from edgec.device.toolchain import compile_shared, pick_compiler
-from edgec.emit.extras import APPS
+from edgec.emit.apps import APPS
 from edgec.errors import UsageError
 
 CONTEXT = 96
@@ -195,6 +195,7 @@ MATRIX = {
     "esp-idf": ("esp32s3", *["no sample for language models"] * 2),
     "embedded": ("mps2_an500", "embedded/main.c", "embedded/main.c"),
     "gstreamer": ("raspberry_pi_5", *["no sample for language models"] * 2),
+    "onnxruntime": ("raspberry_pi_5", *["no sample for language models"] * 2),
     "ros2": ("raspberry_pi_5", *["no sample for language models"] * 2),
     "jetson": ("jetson", "jetson/main.c", "talks by a chat template in C"),
     "pi": ("raspberry_pi_5", "pi/main.c", "talks by a chat template in C"),

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import edgec
 from edgec.device.load import list_devices
-from edgec.emit.extras import APPS, BINDINGS
+from edgec.emit.apps import APPS, BINDINGS
 from edgec.report.doctor import doctor, draw, verdict
 from edgec.report.tools import NEEDS, Need, compilers_of_devices
 

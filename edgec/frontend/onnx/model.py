@@ -39,6 +39,19 @@ _FOREIGN = (
 
 
 @dataclass(frozen=True)
+class Part:
+    """The model that another one is a part of.
+
+    The first part knows the names of the networks of all ``others``, and why nodes of the ``whole`` are ``left`` out.
+    """
+
+    whole: Model
+    others: tuple[str, ...] = ()
+    left: str = ""
+    fixed: tuple[tuple[str, int], ...] = ()  # dimensions by name, in any of the parts
+
+
+@dataclass(frozen=True)
 class Model:
     """A parsed model, where it came from, and the folder its external weights may lie in (None: nowhere).
 
@@ -50,6 +63,7 @@ class Model:
     where: str
     folder: Folder | None
     path: Path | None = None
+    part: Part | None = None
 
     @property
     def opsets(self) -> dict[str, int]:
