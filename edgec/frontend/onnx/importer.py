@@ -16,6 +16,7 @@ from edgec import limits
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend.onnx import call as registry
 from edgec.frontend.onnx.call import Call, ModelWarning, Results, load_operators
+from edgec.frontend.onnx.drawn import Drawn
 from edgec.frontend.onnx.implied import as_one, implied, lone_batch
 from edgec.frontend.onnx.inputs import (
     OpenShapes,
@@ -25,8 +26,10 @@ from edgec.frontend.onnx.inputs import (
     identifier_of,
 )
 from edgec.frontend.onnx.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
+from edgec.frontend.onnx.nodes import attributes_of, without
 from edgec.frontend.onnx.schema import body_of, check_lengths, check_operands, default_attributes, has_body, schema_of
 from edgec.frontend.onnx.sequences import Item, named, values_of
+from edgec.frontend.onnx.strings import strings
 from edgec.frontend.onnx.support import hint_for, label_of, unsupported, unsupported_error
 from edgec.frontend.onnx.validate import check_declared, in_order, validate
 from edgec.frontend.values import Value, constant
@@ -90,8 +93,9 @@ def import_model(
         raise ModelError(f"outputs share a name: {listed(label for label, _ in outputs)}", hint=hint, where=model.where)
     if tensors is not None:
         tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
-    sizes = tuple(importer.sizes.items())
-    return Graph(inputs, outputs, model.name, importer.origin, metadata_of(model), sizes, tuple(importer.demands))
+    sizes, told = tuple(importer.sizes.items()), {**metadata_of(model), **importer.drawn.metadata}
+    inputs, outputs = (*inputs, *importer.drawn.inputs), (*outputs, *importer.drawn.outputs)
+    return Graph(inputs, outputs, model.name, importer.origin, told, sizes, tuple(importer.demands))
 
 
 def check(model: Model) -> None:
@@ -194,6 +198,7 @@ class Importer:
         self.sizes: dict[Expr, Node] = {}
         self.size_names: set[str] = set()
         self.demands: list[tuple[str, Node]] = []
+        self.drawn = Drawn({i.name for i in model.proto.graph.input} | {o.name for o in model.proto.graph.output})
 
     def look_up(self, scope: Scope | None, name: str) -> Item:
         while scope is not None:
@@ -204,8 +209,10 @@ class Importer:
             scope = scope.outer
         raise ModelError(f"tensor '{printable(name)}' is used but never computed", where=self.model.where)
 
-    def initializer(self, proto: TensorProto | SparseTensorProto) -> Value:
+    def initializer(self, proto: TensorProto | SparseTensorProto) -> Item:
         try:
+            if isinstance(proto, TensorProto) and proto.data_type == TensorProto.STRING:
+                return strings(proto)
             array = tensor(proto, self.model.folder) if isinstance(proto, TensorProto) else dense(proto)
         except ModelError as error:
             error.where = self.model.where
@@ -253,7 +260,7 @@ class Importer:
         """Results of a node: by a function of the model, a registered lowering, or the standard's own body."""
         domain = domain_name(node.domain)
         opset = scope.opsets.get(domain, 1)
-        given = _attributes(node, scope)
+        given = attributes_of(node, scope.attributes)
         function = self.functions.get((domain, node.op_type))
         if function is not None:
             return self.lower_function(function, inputs, given, scope, label)
@@ -261,7 +268,7 @@ class Importer:
         schema = schema_of(node, opset) or schema_of(node, NEWEST_OPSET if domain == "" else None)
         check_operands(schema, inputs)
         complete = {**default_attributes(schema), **given}
-        lowering = registry.lowering(domain, node.op_type)
+        lowering = registry.lowering(domain, node.op_type, inputs)
         if lowering is None:
             if not has_body(schema):
                 raise ModelError("the operator is not supported", hint=hint_for(node, opset))
@@ -274,7 +281,7 @@ class Importer:
             {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
             lambda count, most: self.new_size(count, most, node.output[0] if node.output else label),
             lambda condition, message: self.demand(condition, f"{where}: {message}"),
-            self.rounds.get(label_of(node)), self.inliner(scope, label) if nested else None,
+            self.rounds.get(label_of(node)), self.drawn.numbers, self.inliner(scope, label) if nested else None,
         )  # fmt: skip
         self.bounded.add(label_of(node))
         results = lowering(call)
@@ -304,7 +311,7 @@ class Importer:
     def attribute(self, a: AttributeProto) -> Any:
         """The value of an attribute: a Python value, an array, or a subgraph as its message."""
         if a.type == AttributeProto.TENSOR:
-            return tensor(a.t, self.model.folder)
+            return strings(a.t) if a.t.data_type == TensorProto.STRING else tensor(a.t, self.model.folder)
         if a.type == AttributeProto.SPARSE_TENSOR:
             return dense(a.sparse_tensor)
         value = onnx.helper.get_attribute_value(a)
@@ -358,7 +365,7 @@ class Importer:
         attributes = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**scope.opsets, **opset_versions(function.opset_import)}
         inner = Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
-        self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
+        self.lower_nodes([without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 
     def record(self, results: Results, inputs: Sequence[Item | None], label: str, nested: bool) -> None:
@@ -376,25 +383,3 @@ class Importer:
             if label not in names:
                 self.origin[node] = (*names, label)
             pending.extend(node.args)
-
-
-def _attributes(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
-    """Attributes by name; references to attributes of the enclosing function are resolved."""
-    found = {}
-    for a in node.attribute:
-        if not a.ref_attr_name:
-            found[a.name] = a
-        elif a.ref_attr_name in scope.attributes:
-            found[a.name] = scope.attributes[a.ref_attr_name]
-    return {name: a for name, a in found.items() if a.type != AttributeProto.UNDEFINED}
-
-
-def _without(node: NodeProto, absent: set[str]) -> NodeProto:
-    """The node without the operands that are ``absent``: optional inputs of the function that its caller omits."""
-    if not absent.intersection(node.input):
-        return node
-    result = NodeProto()
-    result.CopyFrom(node)
-    del result.input[:]
-    result.input.extend("" if name in absent else name for name in node.input)
-    return result
