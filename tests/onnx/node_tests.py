@@ -159,7 +159,9 @@ def possible(case: TestCase, inputs: Arrays, results: Arrays, wanted: Arrays) ->
     for name, want in wanted.items():
         got = np.asarray(results[name])
         if got.dtype != want.dtype or got.shape != want.shape:
-            return Outcome("failed", f"output '{name}': {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}")
+            return Outcome(
+                "failed", f"output '{name}': {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
+            )
     first = np.asarray(results[next(iter(wanted))])
     if operator(case) != "Dropout":
         return Outcome("passed") if np.isin(first, (0, 1)).all() else Outcome("failed", "other elements than 0 and 1")

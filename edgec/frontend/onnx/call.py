@@ -146,6 +146,9 @@ class Call:
     rounds: int | None = None
     #: Draws numbers of a shape, by a seed: from 0 to below 1, others in every run; set by the importer.
     draw: Callable[[Sequence[Extent], int | None], Value] | None = None
+    #: Lowers a tensor of the main graph as a function of others, by their names and the types of values: the result and
+    #: its variables; set by the importer for nodes of the main graph.
+    function: Callable[[str, Sequence[str], Sequence[Value]], tuple[Node, list[Node]]] | None = None
     #: Lowers a subgraph (of If, Loop, Scan) in the scope of the node; set by the importer.
     inline: Callable[..., list[Item]] | None = None
 
@@ -246,15 +249,17 @@ class Call:
                     where=self.label,
                 )
             nodes = [n for n in topological([value.node]) if n.op == "input"]
-            inputs = tuple(n.attributes["name"] for n in nodes)
-            options = " ".join(f"--value {printable(n)}=..." for n in inputs)
-            raise UnknownValue(
-                f"operand {k} must be known at build time, but depends on the model's input {listed(inputs)}",
-                inputs=inputs,
-                hint=f"say what to build the model for: {options}" if all(map(_may_be_fixed, nodes)) else _DATA_DECIDE,
-                where=self.label,
-            )
+            options = " ".join(f"--value {printable(n.attributes['name'])}=..." for n in nodes)
+            hint = f"say what to build the model for: {options}" if all(map(_may_be_fixed, nodes)) else _DATA_DECIDE
+            raise self.unknown(k, f"operand {k} must be known at build time", hint)
         return array
+
+    def unknown(self, k: int, message: str, hint: str) -> UnknownValue:
+        """The error for an operand that depends on inputs, and must not."""
+        nodes = [n for n in topological([self[k].node]) if n.op == "input"]
+        inputs = tuple(n.attributes["name"] for n in nodes)
+        told = f"{message}, but depends on the model's input {listed(inputs)}" if inputs else message
+        return UnknownValue(told, inputs=inputs, hint=hint, where=self.label)
 
     def ints(self, k: int) -> tuple[int, ...]:
         """Constant operand ``k`` as a flat tuple of integers."""

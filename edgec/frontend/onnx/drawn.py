@@ -24,23 +24,23 @@ class Drawn:
         while taken & {self.name, f"{self.name}_out"}:
             self.name += "_"
         self.step = placeholder(self.name, Type("i32", ()))
-        self.nodes = self.streams = 0
+        self.streams: dict[str, int] = {}
 
-    def numbers(self, shape: Sequence[Extent], seed: int | None) -> Value:
-        """Numbers from 0 to below 1. Nodes without a seed draw different ones, nodes of one seed the same."""
-        self.nodes += 1
-        self.streams += seed is None
-        stream = self.streams if seed is None else 0
+    def numbers(self, label: str, shape: Sequence[Extent], seed: int | None) -> Value:
+        """Numbers from 0 to below 1. Nodes without a seed draw different ones, nodes of one seed the same; ``label``
+        tells nodes apart."""
+        number = self.streams.setdefault(label, len(self.streams) + 1)
+        stream = number if seed is None else 0
         return emit("random", Value(self.step), shape=tuple(shape), stream=stream, seed=seed or 0)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        return (self.step,) if self.nodes else ()
+        return (self.step,) if self.streams else ()
 
     @property
     def outputs(self) -> tuple[tuple[str, Node], ...]:
-        return ((f"{self.name}_out", (Value(self.step) + 1).node),) if self.nodes else ()
+        return ((f"{self.name}_out", (Value(self.step) + 1).node),) if self.streams else ()
 
     @property
     def metadata(self) -> dict[str, str]:
-        return describe({self.name: (f"{self.name}_out", np.zeros((), np.int32))}) if self.nodes else {}
+        return describe({self.name: (f"{self.name}_out", np.zeros((), np.int32))}) if self.streams else {}

@@ -35,7 +35,7 @@ from edgec.frontend.onnx.validate import check_declared, in_order, validate
 from edgec.frontend.values import Value, constant
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Graph, Node, sizes_in
+from edgec.ir.graph import Graph, Node, placeholder, sizes_in
 from edgec.ir.index import lesser, upper
 from edgec.options.texts import DimensionRange
 from edgec.text import listed, printable
@@ -139,6 +139,7 @@ def lower_model(
     importer = Importer(model, rounds)
     importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
     graph = model.proto.graph
+    importer.given = dict(bound)
     scope = Scope(bound, model.opsets, _tensors(graph))
     importer.lower_nodes(graph.node, scope, set(names))
     return importer, scope
@@ -198,6 +199,7 @@ class Importer:
         self.sizes: dict[Expr, Node] = {}
         self.size_names: set[str] = set()
         self.demands: list[tuple[str, Node]] = []
+        self.given: dict[str, Item] = {}
         self.drawn = Drawn({i.name for i in model.proto.graph.input} | {o.name for o in model.proto.graph.output})
 
     def look_up(self, scope: Scope | None, name: str) -> Item:
@@ -281,12 +283,27 @@ class Importer:
             {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
             lambda count, most: self.new_size(count, most, node.output[0] if node.output else label),
             lambda condition, message: self.demand(condition, f"{where}: {message}"),
-            self.rounds.get(label_of(node)), self.drawn.numbers, self.inliner(scope, label) if nested else None,
+            self.rounds.get(label_of(node)), lambda shape, seed: self.drawn.numbers(label, shape, seed),
+            self.function_of if scope.outer is None and not scope.calls else None,
+            self.inliner(scope, label) if nested else None,
         )  # fmt: skip
         self.bounded.add(label_of(node))
         results = lowering(call)
         self.record(results, inputs, label, nested)
         return results
+
+    def function_of(self, y: str, names: Sequence[str], like: Sequence[Value]) -> tuple[Node, list[Node]]:
+        """A tensor of the main graph as a function of others: its node, and those of its variables."""
+        variables = [placeholder(f"variable {n}", v.type) for n, v in zip(names, like)]
+        graph, bound = self.model.proto.graph, dict(zip(names, map(Value, variables)))
+        scope = Scope({**self.given, **bound}, self.model.opsets, _tensors(graph))
+        sizes, demands, self.demands = len(self.sizes), self.demands, []
+        self.lower_nodes([n for n in graph.node if not bound.keys() & set(n.output)], scope, {y})
+        self.demands = demands  # they hold for the values that the model itself computes
+        found = self.look_up(scope, y)
+        if not isinstance(found, Value) or len(self.sizes) > sizes:
+            raise ModelError(f"'{printable(y)}' has no derivative", hint="it is no tensor of a shape that is known")
+        return found.node, variables
 
     def new_size(self, count: Value, most: Extent, name: str) -> Extent:
         """A size that the graph computes, at most ``most``; equal nodes give the same size."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from edgec.frontend.onnx import bounded
 from edgec.frontend.onnx.call import Call, on_strings, onnx
+from edgec.frontend.onnx.regular import table
+from edgec.frontend.onnx.sequences import Item
 from edgec.frontend.onnx.strings import Strings, of_one_width
 from edgec.frontend.values import (
     Value,
@@ -37,8 +39,9 @@ def moved(call: Call) -> tuple[Strings, ...]:
     """The operator moves the positions of strings, then the strings are fetched."""
     given = [item for item in call.inputs if isinstance(item, Strings)]
     rows = [r.reshape(prod(r.shape[:-1]), r.shape[-1]) for r in of_one_width(given)]
-    table = concat(rows, 0)
-    inputs, before = [], 0
+    listed = concat(rows, 0)
+    inputs: list[Item | None] = []
+    before = 0
     for item in call.inputs:
         if isinstance(item, Strings):
             count = prod(item.shape)
@@ -48,7 +51,7 @@ def moved(call: Call) -> tuple[Strings, ...]:
         else:
             inputs.append(item)
     results = call.on(inputs)
-    return tuple(Strings(table.gather(places, 0)) for places in results)
+    return tuple(Strings(listed.gather(places, 0)) for places in results)
 
 
 @on_strings("Shape", "Size")
@@ -98,7 +101,7 @@ def string_normalizer(call: Call) -> Strings:
         words, named = of_one_width([compared, Strings(_lower(stop.rows)) if ignores_case else stop])
         same = words.unsqueeze(1).equals(named).reduce("and", [-1], keep=False)
         rows, count = bounded.compress(rows, ~same.reduce("or", [1], keep=False), 0)
-    rows = {"LOWER": _lower, "UPPER": _upper, "NONE": lambda r: r}[action](rows)
+    rows = _lower(rows) if action == "LOWER" else _upper(rows) if action == "UPPER" else rows
     if rows.shape[0] == 0:
         rows = full((1, x.width), 0, "u8")
     rows = select(count > 0, rows, constant(np.zeros((), np.uint8)))
@@ -175,3 +178,16 @@ def _by_delimiter(call: Call, rows: Value, delimiter: bytes, limit: int | None) 
 
 def _running(counts: Value) -> Value:
     return emit("prefix", counts, combine="add", axis=1, exclusive=False, reverse=False)
+
+
+@onnx("RegexFullMatch")
+def regex_full_match(call: Call) -> Value:
+    """A walk through the table of the pattern, one byte a step."""
+    x = call.strings(0)
+    following, matches = table(call.required("pattern"))
+    state: Value = full(x.shape, 0, "i32")
+    steps = constant(following.reshape(-1))
+    for k in range(x.width):
+        byte = x.rows.part(x.rows.rank - 1, k, k + 1).squeeze(-1)
+        state = steps.gather(state * 256 + byte.cast("i32"), 0)
+    return constant(matches).gather(state, 0)
