@@ -16,6 +16,7 @@ from onnx import ModelProto, SequenceProto, TensorProto, ValueInfoProto, numpy_h
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
+import edgec.differentiate  # noqa: F401  (the derivatives that models may ask for)
 from edgec.errors import EdgecError
 from edgec.frontend.onnx import UnknownValue, import_model
 from edgec.frontend.onnx.sequences import numbered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,21 @@ from edgec.frontend.onnx.inputs import (
     dimension_hint,
     identifier_of,
 )
-from edgec.frontend.onnx.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
-from edgec.frontend.onnx.nodes import attributes_of, without
+from edgec.frontend.onnx.model import (
+    NEWEST_OPSET,
+    Model,
+    Source,
+    dense,
+    domain_name,
+    metadata_of,
+    opset_versions,
+    read,
+    tensor,
+)
 from edgec.frontend.onnx.schema import body_of, check_lengths, check_operands, default_attributes, has_body, schema_of
+from edgec.frontend.onnx.scope import Scope, attributes_of, tensors_of, without
 from edgec.frontend.onnx.sequences import Item, named, values_of
-from edgec.frontend.onnx.strings import strings
+from edgec.frontend.onnx.strings import STRINGS, Strings, strings
 from edgec.frontend.onnx.support import hint_for, label_of, unsupported, unsupported_error
 from edgec.frontend.onnx.validate import check_declared, in_order, validate
 from edgec.frontend.values import Value, constant
@@ -93,7 +103,8 @@ def import_model(
         raise ModelError(f"outputs share a name: {listed(label for label, _ in outputs)}", hint=hint, where=model.where)
     if tensors is not None:
         tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
-    sizes, told = tuple(importer.sizes.items()), {**metadata_of(model), **importer.drawn.metadata}
+    texts = {STRINGS + name: "" for name, item in importer.given.items() if isinstance(item, Strings)}
+    sizes, told = tuple(importer.sizes.items()), {**metadata_of(model), **importer.drawn.metadata, **texts}
     inputs, outputs = (*inputs, *importer.drawn.inputs), (*outputs, *importer.drawn.outputs)
     return Graph(inputs, outputs, model.name, importer.origin, told, sizes, tuple(importer.demands))
 
@@ -140,7 +151,7 @@ def lower_model(
     importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
     graph = model.proto.graph
     importer.given = dict(bound)
-    scope = Scope(bound, model.opsets, _tensors(graph))
+    scope = Scope(bound, model.opsets, tensors_of(graph))
     importer.lower_nodes(graph.node, scope, set(names))
     return importer, scope
 
@@ -153,38 +164,6 @@ def _output_names(model: Model) -> list[str]:
         if declared.count(name) > 1:
             warnings.warn(f"output '{printable(name)}' is listed twice; it is one output", ModelWarning, stacklevel=3)
     return names
-
-
-def metadata_of(model: Model) -> dict[str, str]:
-    proto = model.proto
-    found = {printable(p.key): printable(p.value, 1000) for p in proto.metadata_props}
-    if proto.producer_name:
-        found["producer"] = printable(f"{proto.producer_name} {proto.producer_version}".strip())
-    found["opset"] = ", ".join(f"{printable(d) or 'ai.onnx'} {v}" for d, v in sorted(model.opsets.items()))
-    return found
-
-
-Tensors = dict[str, "TensorProto | SparseTensorProto"]
-
-
-def _tensors(graph: GraphProto) -> Tensors:
-    return {**{t.name: t for t in graph.initializer}, **{s.values.name: s for s in graph.sparse_initializer}}
-
-
-@dataclass
-class Scope:
-    """The values of names at one place of the model; inner scopes see the outer ones' names."""
-
-    names: dict[str, Item]
-    opsets: Mapping[str, int]
-    #: Initializers that have not been read yet.
-    tensors: Tensors = field(default_factory=dict)
-    outer: Scope | None = None
-    prefix: str = ""
-    #: Attributes of the function being lowered, for nodes that refer to them.
-    attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
-    #: The functions whose bodies are being lowered, outermost first.
-    calls: tuple[str, ...] = ()
 
 
 class Importer:
@@ -296,7 +275,7 @@ class Importer:
         """A tensor of the main graph as a function of others: its node, and those of its variables."""
         variables = [placeholder(f"variable {n}", v.type) for n, v in zip(names, like)]
         graph, bound = self.model.proto.graph, dict(zip(names, map(Value, variables)))
-        scope = Scope({**self.given, **bound}, self.model.opsets, _tensors(graph))
+        scope = Scope({**self.given, **bound}, self.model.opsets, tensors_of(graph))
         sizes, demands, self.demands = len(self.sizes), self.demands, []
         self.lower_nodes([n for n in graph.node if not bound.keys() & set(n.output)], scope, {y})
         self.demands = demands  # they hold for the values that the model itself computes
@@ -359,7 +338,7 @@ class Importer:
 
         def lowered(graph: GraphProto, inputs: Sequence[Item], suffix: str) -> list[Item]:
             names = dict(zip((i.name for i in graph.input), inputs))
-            inner = replace(scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/")
+            inner = replace(scope, names=names, tensors=tensors_of(graph), outer=scope, prefix=f"{label}{suffix}/")
             outputs = [o.name for o in graph.output]
             self.lower_nodes(graph.node, inner, set(outputs))
             return [self.look_up(inner, name) for name in outputs]

@@ -36,8 +36,9 @@ _BEGIN, _END, _LETTER, _OTHER = "begin", "end", "letter", "other"
 
 
 def table(pattern: str) -> tuple[np.ndarray, np.ndarray]:
-    """The next states [states, 256] of a pattern that a whole string, up to its first zero, has to match, and the states
-    [states] that are a match where the string ends. The first state is that of the beginning.
+    """The next states [states, 256] of a pattern that a whole string has to match, up to its first zero.
+
+    Also the states [states] that are a match where the string ends. The first state is that of the beginning.
 
     Raises ModelError for what is no regular expression of RE2, and for automata that are too large.
     """

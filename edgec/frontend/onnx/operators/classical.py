@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
@@ -38,8 +40,9 @@ def label_encoder(call: Call) -> Value | Strings:
     first = select(_matches(call, keys), places, keys.shape[0]).reduce("min", [-1], keep=False)
     if isinstance(values, Strings):
         other = default if isinstance(default, Strings) else Strings(constant(rows_of(np.array(["_Unused"]))))
-        rows = of_one_width([values, other])
-        return Strings(concat([rows[0], rows[1].reshape(-1, rows[1].shape[-1]).part(0, 0, 1)], 0).gather(first, 0))
+        listed, rest = of_one_width([values, other])
+        rest = rest.reshape(prod(other.shape), rest.shape[-1]).part(0, 0, 1)
+        return Strings(concat([listed, rest], 0).gather(first, 0))
     if not isinstance(default, np.ndarray):
         default = np.zeros((), values.dtype) if values.dtype.kind == "f" else np.asarray(-1, values.dtype)
     known = constant(np.append(values, default.reshape(-1)[:1]).astype(values.dtype))

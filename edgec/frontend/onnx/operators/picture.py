@@ -1,4 +1,4 @@
-"""ImageDecoder: pictures that are part of a model are decoded at build time, others are inputs that are decoded already."""
+"""ImageDecoder: pictures in a model are decoded at build time, others are inputs that are decoded already."""
 
 from __future__ import annotations
 

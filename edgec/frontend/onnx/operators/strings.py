@@ -130,7 +130,7 @@ def string_split(call: Call) -> tuple[Strings, Value]:
     most = most if limit is None else min(most, limit + 1)
     if strings == 0:
         return Strings(full((*x.shape, 0, x.width), 0, "u8")), full(x.shape, 0, "i64")
-    part, counts = _by_delimiter(call, rows, delimiter, limit) if delimiter else _by_blanks(rows, limit)
+    part, counts = _by_delimiter(rows, delimiter, limit) if delimiter else _by_blanks(rows, limit)
     check_table(strings, most, x.width)
     mine = part.unsqueeze(1).equals(iota(most, 1, 3))  # [string, part, byte]
     places = iota(x.width, 2, 3)
@@ -158,14 +158,14 @@ def _by_blanks(rows: Value, limit: int | None) -> tuple[Value, Value]:
     return select(belongs, begun - 1, -1), count
 
 
-def _by_delimiter(call: Call, rows: Value, delimiter: bytes, limit: int | None) -> tuple[Value, Value]:
+def _by_delimiter(rows: Value, delimiter: bytes, limit: int | None) -> tuple[Value, Value]:
     """Likewise, between occurrences of the delimiter."""
     n, width = len(delimiter), rows.shape[1]
-    if any(delimiter[:k] == delimiter[-k:] for k in range(1, n)):
-        raise call.error(f"the delimiter {delimiter!r} may overlap itself", "split in your own code")
     found: Value = full(rows.shape, n <= width, "bool")
     for k, byte in enumerate(delimiter):
         found = found & rows.pad([0, 0], [0, n]).part(1, k, k + width).equals(byte)
+    if any(delimiter[:k] == delimiter[-k:] for k in range(1, n)):
+        found = _apart(found, n)
     ended = _running(found.cast("i64"))
     if limit is not None:
         found = found & (ended <= limit)
@@ -174,6 +174,17 @@ def _by_delimiter(call: Call, rows: Value, delimiter: bytes, limit: int | None) 
     for k in range(1, n):
         inside = inside | found.cast("i64").pad([0, k], [0, -k]).equals(1)
     return select((rows > 0) & ~inside, ended, -1), found.cast("i64").sum([1], keep=False) + 1
+
+
+def _apart(found: Value, n: int) -> Value:
+    """From the left, those occurrences of a delimiter of ``n`` bytes that do not overlap one before."""
+    kept: list[Value] = []
+    for k in range(found.shape[1]):
+        here = found.part(1, k, k + 1)
+        for earlier in kept[-(n - 1) :]:
+            here = here & ~earlier
+        kept.append(here)
+    return concat(kept, 1)
 
 
 def _running(counts: Value) -> Value:
