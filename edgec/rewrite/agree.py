@@ -7,6 +7,7 @@ as integers by z3. Of exact rules on floats nothing is added up: only what moves
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
 from edgec.ir.index import exact, is_static
 from edgec.ir.registry import formula
+from edgec.ir.types import FLOATS
 from edgec.rewrite.facts import uniform
 from edgec.rewrite.forms import Unknown
 from edgec.rewrite.indices import Indices
@@ -26,6 +28,9 @@ from edgec.rewrite.pushed import pushed
 PATIENCE = 1500
 _ORDER = ("lt", "le", "gt", "ge", "eq", "ne")
 _SPLITS = 40
+#: Constants of so many elements are choices among their values; larger ones stand for anything.
+LISTED = 16
+_LISTED_TYPES = (*FLOATS, "i64", "i32", "i16", "i8", "u8", "bool")
 
 
 class Split(Exception):
@@ -42,17 +47,49 @@ def element(n: Node, index: Sequence[Expr]) -> Expr:
         number = uniform(n)
         if number is not None:
             return X.const(number, n.type.dtype)
+        if n.value.size <= LISTED and n.type.dtype in _LISTED_TYPES:
+            return _listed(n, index)
     if n.op in ("input", "const"):
         return X.load(n, [X.const(0) if e == 1 else i for i, e in zip(index, n.type.shape)], n.type.dtype)
+    if n.op == "prefix" and n.attributes["combine"] == "add":
+        return _running_sum(n, index)
     f = formula(n)
     body = X.substitute(f.body, {v: i for v, i in zip(f.variables, index) if v.op == "var"})
-    return X.transform(body, lambda e: element(n.args[e.value], _inner(n, e.args)) if e.op == "load" else None)
+    return X.transform(body, lambda e: element(n.args[e.value], _inner(n, e.args)) if _is_slot(e) else None)
 
 
 def _inner(n: Node, index: Sequence[Expr]) -> Sequence[Expr]:
     """The index of a load, whose own loads (positions that are data) are followed too."""
-    follow = lambda e: element(n.args[e.value], _inner(n, e.args)) if e.op == "load" else None  # noqa: E731
+    follow = lambda e: element(n.args[e.value], _inner(n, e.args)) if _is_slot(e) else None  # noqa: E731
     return [X.transform(i, follow) for i in index]
+
+
+def _running_sum(n: Node, index: Sequence[Expr]) -> Expr:
+    """The element of a running sum: the sum of all elements, those that count not yet as zero."""
+    (x,), axis = n.args, n.attributes["axis"]
+    here, place = X.fresh(x.type.shape[axis]), X.lift(index[axis], "i64")
+    orders = {(False, False): "le", (True, False): "lt", (False, True): "ge", (True, True): "gt"}
+    counts = X.call(orders[bool(n.attributes["exclusive"]), bool(n.attributes["reverse"])], here, place)
+    term = element(x, [here if d == axis else i for d, i in enumerate(index)])
+    return X.reduce("add", [here], X.select(counts, term, X.const(0, n.type.dtype)))
+
+
+def _listed(n: Node, index: Sequence[Expr]) -> Expr:
+    """The element of a small constant as a choice by its index."""
+    flat = n.value.reshape(-1)
+    position: Expr = X.const(0)
+    for i, extent in zip(index, n.type.shape):
+        position = position * extent + i
+    found = X.const(flat[-1].item(), n.type.dtype)
+    for k in range(len(flat) - 2, -1, -1):
+        if flat[k] != flat[-1] or found.op == "select":
+            found = X.select(_equal(position, k), X.const(flat[k].item(), n.type.dtype), found)
+    return found
+
+
+def _is_slot(e: Expr) -> bool:
+    """Does it load from an operand, and not from an input or constant, as in positions that were followed already?"""
+    return e.op == "load" and not isinstance(e.value, Node)
 
 
 @dataclass(frozen=True)
@@ -71,9 +108,11 @@ class Agreement:
 
         self.z3, self.adds = z3, adds
         self.known: list[Expr] = []
+        self.outer: frozenset[Expr] = frozenset()
 
     def holds(self, a: Expr, b: Expr, depth: int = 0) -> bool:
         """Are they equal everywhere?"""
+        self.outer = X.free_variables(a) | X.free_variables(b)
         try:
             return self.same(*(pushed(e, self.adds) for e in (a, b)))
         except Split as split:
@@ -108,9 +147,10 @@ class Agreement:
     # ---- formulas
 
     def same(self, a: Expr, b: Expr) -> bool:
+        a, b = _compared(a), _compared(b)
         if a is b:
             return True
-        if is_static(a) and is_static(b):
+        if _is_position(a) and _is_position(b):
             return self.ask(_equal(a, b))
         condition = next((e.args[0] for e in (*X.walk(a), *X.walk(b)) if _is_choice(e)), None)
         if condition is not None:  # by data: on either outcome they have to agree
@@ -139,9 +179,15 @@ class Agreement:
         while e.op == "select" and not X.loads(e.args[0]):
             verdict = self.decided(e.args[0])
             if verdict is None:
-                raise Split(_first(e.args[0]))
+                raise Split(self._open_part(e.args[0]))
             e = e.args[1] if verdict else e.args[2]
         return e
+
+    def _open_part(self, c: Expr) -> Expr:
+        """The first comparison of a condition that is neither true nor false of what is known."""
+        if c.op not in ("and", "or", "not"):
+            return c
+        return self._open_part(next((a for a in c.args if self.decided(a) is None), c.args[0]))
 
     def _reductions_agree(self, a: Expr, b: Expr) -> bool:
         if a.value[0] != b.value[0]:
@@ -204,8 +250,22 @@ class Agreement:
             return self.terms(e.args[0])
         if e.op == "reduce" and e.value[0] == "add":
             bound, body = self._split_up(*X.opened(e))
+            single = next((v for v in bound if _is_listed(body, v)), None)
+            if single is not None:  # term by term
+                rest = tuple(v for v in bound if v is not single)
+                each = (X.substitute(body, {single: X.const(k)}) for k in range(single.value.extent))
+                return [
+                    _Term(t.coefficient, (*rest, *t.bound), t.conditions, t.factors)
+                    for b in each
+                    for t in self.terms(b)
+                ]
             return [_Term(t.coefficient, (*bound, *t.bound), t.conditions, t.factors) for t in self.terms(body)]
         if e.op == "select" and not X.loads(e.args[0]):
+            verdict = self.decided(e.args[0])
+            if verdict is not None:
+                return self.terms(e.args[1] if verdict else e.args[2])
+            if X.free_variables(e.args[0]) <= self.outer:
+                raise Split(self._open_part(e.args[0]))
             c, yes, no = e.args[0], self.terms(e.args[1]), self.terms(e.args[2])
             inside = [_Term(t.coefficient, t.bound, (*_clauses(c), *t.conditions), t.factors) for t in yes]
             outside = [_Term(-t.coefficient, t.bound, (*_clauses(c), *t.conditions), t.factors) for t in no]
@@ -255,7 +315,8 @@ class Agreement:
                 coefficient *= v.value.extent
             else:
                 factors.append(v.value.extent)
-        yield _Term(coefficient, tuple(v for v in t.bound if v in used), t.conditions, tuple(factors))
+        kept = tuple(v for v in t.bound if v in used)
+        yield from _multiplied_out(_Term(coefficient, kept, t.conditions, tuple(factors)))
 
     def _cut(self, v: Expr, c: Expr) -> tuple[Expr, Expr] | None:
         """A variable that runs over the part of ``v``'s range in which the condition holds, and ``v`` in it."""
@@ -316,6 +377,25 @@ class Agreement:
         return False
 
 
+def _compared(e: Expr) -> Expr:
+    """The truth of a comparison of two numbers."""
+    if e.op in _ORDER and all(x.op == "const" for x in e.args):
+        return X.const(bool(getattr(operator, e.op)(*(x.value for x in e.args))), "bool")
+    return e
+
+
+def _is_position(e: Expr) -> bool:
+    """Is it an integer that follows from loops and sizes, some perhaps by way of the elements of a constant?"""
+    return e.dtype == "i64" and not X.loads(e)
+
+
+def _is_listed(body: Expr, v: Expr) -> bool:
+    """Does a variable of few values choose among the elements of a constant?"""
+    if not isinstance(v.value.extent, int) or v.value.extent > LISTED:
+        return False
+    return any(e.op == "select" and e.args[0].op == "eq" and v in X.free_variables(e.args[0]) for e in X.walk(body))
+
+
 def _is_choice(e: Expr) -> bool:
     return e.op == "select" and bool(X.loads(e.args[0])) and not e.args[0].free & _bound_names(e)
 
@@ -326,8 +406,17 @@ def _bound_names(e: Expr) -> frozenset[Expr]:
 
 def _taken(e: Expr, condition: Expr, k: int) -> Expr:
     """``e`` with what is taken where the condition is true (1) or false (2)."""
+    if e is condition:
+        return X.const(k == 1, "bool")
     return X.transform(
-        e, lambda x: _taken(x.args[k], condition, k) if _is_choice(x) and x.args[0] is condition else None
+        e,
+        lambda x: (
+            _taken(x.args[k], condition, k)
+            if _is_choice(x) and x.args[0] is condition
+            else X.const(k == 1, "bool")
+            if x is condition
+            else None
+        ),
     )
 
 
@@ -347,8 +436,20 @@ def _clauses(c: Expr) -> tuple[Expr, ...]:
     return tuple(d for a in c.args for d in _clauses(a)) if c.op == "and" else (c,)
 
 
-def _first(c: Expr) -> Expr:
-    return _first(c.args[0]) if c.op in ("and", "or", "not") else c
+def _multiplied_out(t: _Term) -> Iterator[_Term]:
+    """The term with sums of sizes among its factors multiplied out."""
+    for k, f in enumerate(t.factors):
+        if is_static(f) and f.op in ("add", "sub", "mul", "const", "neg"):
+            others = (*t.factors[:k], *t.factors[k + 1 :])
+            parts: dict[str, list[tuple[int, tuple[Expr, ...]]]] = {
+                "const": [(int(f.value or 0), ())] if f.op == "const" else [],
+                "neg": [(-1, f.args)], "mul": [(1, f.args)],
+                "add": [(1, (a,)) for a in f.args], "sub": [(1, f.args[:1]), (-1, f.args[1:])],
+            }  # fmt: skip
+            for sign, more in parts[f.op]:
+                yield from _multiplied_out(_Term(t.coefficient * sign, t.bound, t.conditions, (*others, *more)))
+            return
+    yield t
 
 
 def _times(t: _Term, k: Fraction) -> _Term:

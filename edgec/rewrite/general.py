@@ -14,11 +14,14 @@ from itertools import combinations
 from random import Random
 from time import monotonic
 
+import numpy as np
+
 from edgec.errors import EdgecError
 from edgec.ir import expr as X
+from edgec.ir.evaluate import evaluate_node
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import at_sizes
-from edgec.ir.graph import Node, intern, sizes_in, topological
+from edgec.ir.graph import Node, constant, intern, sizes_in, topological
 from edgec.ir.registry import node
 from edgec.ir.types import FLOATS, Type
 from edgec.rewrite.agree import Agreement, element
@@ -27,7 +30,7 @@ from edgec.rewrite.prove import Instance
 from edgec.rewrite.rule import Change
 
 #: Forms of a rule that are gone through, cases of one, and sizes drawn from a case.
-FORMS, CASES, DRAWN = 150, 64, 12
+FORMS, CASES, DRAWN = 200, 64, 12
 #: Seconds for all forms of a rule.
 PATIENCE = 20
 
@@ -177,6 +180,10 @@ def at(n: Node, known: Mapping[Expr, int]) -> Node:
         attrs = {name: settled(value) for name, value in m.attrs}
         if m.op in ("input", "const"):
             made[m] = intern(m.op, (), attrs, Type(m.type.dtype, settled(m.type.shape)))
+        elif m.op == "size" and not isinstance(attrs["value"], Expr):  # a number, as rules write it
+            made[m] = constant(np.asarray(attrs["value"], np.int64))
+        elif m.op == "cast" and m.args[0].op == "size" and made[m.args[0]].is_const:
+            made[m] = constant(evaluate_node(m, [made[m.args[0]].value]))
         else:
             made[m] = node(m.op, *(made[a] for a in m.args), **attrs)
     return made[n]

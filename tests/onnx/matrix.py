@@ -27,8 +27,8 @@ the C compiler. Every refusal is an error message with its reason.
 
 {suites}
 
-{refused}Of {drawn} tests the results are random, and those in the package one draw of numpy's: type and shape are compared,
-and whether the operator may give each element. `tests/onnx/test_random_numbers.py` has the distributions.
+{refused}Of {drawn} tests the results are random, and those in the package one draw of numpy's: type and shape are
+compared, and whether the operator may give each element. `tests/onnx/test_random_numbers.py` has the distributions.
 
 Inputs that an operator needs at build time (the new shape of Reshape, the axes of ReduceSum) are given at build time,
 as with `--value NAME=...` on the command line. Lists of tensors and optional values are resolved at import: an input
@@ -36,13 +36,13 @@ that is a list becomes numbered inputs, `x[0]`, `x[1]`, ...
 
 ## Strings, random numbers, pictures and gradients
 
-A tensor of strings `[..]` is an array of bytes (u8) `[.., width]`, zero behind the end of each string: in C as `strncpy`
-writes them, in numpy as `array.astype("S16").view(numpy.uint8)`. The width of an input is the last number of its shape,
-`--shape words=4,16`; that of a result follows from those of its operands. Operators that move elements, Equal,
-StringConcat, StringSplit, StringNormalizer, RegexFullMatch (RE2's syntax, as a table of at most 2000 states), and
-LabelEncoder, OneHotEncoder and TfIdfVectorizer take strings; the labels of classifiers are numbers. Letters beyond ASCII
-have no upper and lower case: where a case is changed or ignored, a run with one ends in an error. Words end at the
-blanks of ASCII.
+A tensor of strings `[..]` is an array of bytes (u8) `[.., width]`, zero behind the end of each string: in C as
+`strncpy` writes them, in numpy as `array.astype("S16").view(numpy.uint8)`. The width of an input is the last number of
+its shape, `--shape words=4,16`; that of a result follows from those of its operands. Operators that move elements,
+Equal, StringConcat, StringSplit, StringNormalizer, RegexFullMatch (RE2's syntax, as a table of at most 2000 states),
+and LabelEncoder, OneHotEncoder and TfIdfVectorizer take strings; the labels of classifiers are numbers. Letters beyond
+ASCII have no upper and lower case: where a case is changed or ignored, a run with one ends in an error. Words end at
+the blanks of ASCII.
 
 Random numbers (RandomUniform, RandomNormal, Bernoulli, Multinomial, Dropout in training mode) are a function of the
 seed, the place of the element and the state `random_step`, which numbers the runs: the caller passes 0 at first and
