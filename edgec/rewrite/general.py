@@ -24,7 +24,8 @@ from edgec.ir.extent import at_sizes
 from edgec.ir.graph import Node, constant, intern, sizes_in, topological
 from edgec.ir.registry import node
 from edgec.ir.types import FLOATS, Type
-from edgec.rewrite.agree import Agreement, element
+from edgec.rewrite.agree import Agreement
+from edgec.rewrite.element import element
 from edgec.rewrite.forms import MOST, Form, trails
 from edgec.rewrite.prove import Instance
 from edgec.rewrite.rule import Change
