@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.rules.unproved import REASONS
 from edgec.ir.graph import constant
 from edgec.ops import node
 from edgec.rewrite import Change, load_rules, rule_on
@@ -27,6 +28,10 @@ PROVED = [r for r in CHANGES if KNOWN[r.name]["identity"]]
 @pytest.mark.parametrize("rule", PROVED, ids=lambda r: r.name)
 def test_the_change_is_proved_as_the_page_says(rule: Change) -> None:
     assert str(prove_general(rule)) == KNOWN[rule.name]["identity"]
+
+
+def test_every_other_rule_has_a_reason() -> None:
+    assert set(REASONS) == {name for name, entry in KNOWN.items() if entry["identity"] is None}
 
 
 def test_most_changes_are_proved() -> None:
