@@ -131,7 +131,7 @@ def _operators(results: dict[str, Outcome]) -> list[str]:
             reasons[name].add(short(result.reason))
     own = {name for domain, name in supported() if domain != "com.microsoft"}
     explained = {name: why for (domain, name), why in refused().items() if not domain}
-    for name in own | set(explained):
+    for name in {name for domain, name in supported() if not domain} | set(explained):
         rows.setdefault(name, Counter())
     lines = []
     for name in sorted(rows, key=str.lower):
