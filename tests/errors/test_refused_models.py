@@ -169,8 +169,8 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
         ),
         (
             "model: 3 operators of the model are not supported\n"
-            "  ai.onnx.ml::CastMap, used by 'map': it takes strings or maps, which are not supported; do this step in your "
-            "own code\n"
+            "  ai.onnx.ml::CastMap, used by 'map': it takes strings or maps, which are not supported; do this step in "
+            "your own code\n"
             "  com.microsoft::Fused, used by 'fused': lower it yourself: "
             '@onnx("Fused", domain="com.microsoft") in a Python file, its folder by --ops\n'
             "  Nonsense, used by 'one', 'two', 'three': ONNX has no such operator"
