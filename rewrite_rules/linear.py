@@ -5,12 +5,13 @@ from math import prod
 import numpy as np
 
 from edgec.ir.graph import constant
+from edgec.ir.index import upper
 from edgec.ir.types import DTYPES, ends
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.facts import is_static, uniform
 from edgec.rewrite.sample import extents, fixed, given
-from edgec.rewrite.shape import reshaped, varies_only
+from edgec.rewrite.shape import as_number, reshaped, varies_only
 
 PLAIN = {"strides": (1, 1), "dilations": (1, 1)}
 
@@ -186,10 +187,10 @@ def draw_out_summand(n, view):
     own = (1,) * (x.type.rank - c.type.rank) + c.type.shape
     if rest.type.shape != x.type.shape or any(own[a] != 1 for a in axes):
         return "no summand is the same for all that is summed"
-    count = int(prod(x.type.shape[a] for a in axes))
-    if count > ends(c.type.dtype)[1]:
+    count = prod(x.type.shape[a] for a in axes)
+    if upper(count) > ends(c.type.dtype)[1]:
         return "it is summed more often than its type can count"
-    often = node("mul", c, constant(np.array(count, DTYPES[c.type.dtype])))
+    often = node("mul", c, as_number(count, c.type.dtype))
     return node(x.op, node("reduce", rest, **n.attributes), often)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from edgec.ir.graph import sizes_in
 from edgec.ops import node
 from edgec.rewrite import rule_on
-from edgec.rewrite.sample import extents, given, permutation
+from edgec.rewrite.sample import extents, few, given, permutation, positions_in
 from edgec.rewrite.shape import reshaped
 
 #: Movements whose every element is one of the operand's.
@@ -192,10 +192,10 @@ def broadcast_instead_of_gathering(n, view):
 
 
 def gathered_twice(random):
-    from edgec.ir.graph import constant
 
-    first, second = (constant(np.array([random.randint(0, 3) for _ in range(4)])) for _ in range(2))
-    yield node("gather", node("gather", given("x", 2, 4), first, axis=1), second, axis=1)
+    a, b, c, d = extents(random, 4)
+    first, second = positions_in(random, b, c), positions_in(random, c, d)
+    yield node("gather", node("gather", given("x", a, b), first, axis=1), second, axis=1)
 
 
 @rule_on("gather", family="movement", examples=gathered_twice)
@@ -214,7 +214,7 @@ def join_gathers(n, view):
 
 
 def every_other_element(random):
-    a, b, c = extents(random, 3)
+    a, b, c = few(random, 3)
     x = given("x", a, 2 * b, 2 * c)
 
     def part(row, column):

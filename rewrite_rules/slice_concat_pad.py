@@ -99,7 +99,7 @@ def slices_of_assembled(random):
     boxes = [given(f"box{k}", 1, a, c, k + 1) for k in range(2)]
     scores = [given(f"score{k}", 1, b, c, k + 1) for k in range(2)]
     levels = [node("concat", *pair, axis=1) for pair in zip(boxes, scores)]
-    flat = [node("reshape", x, shape=(1, a + b, x.type.elements // (a + b))) for x in levels]
+    flat = [node("reshape", x, shape=(1, a + b, c * (k + 1))) for k, x in enumerate(levels)]
     everything = node("concat", *flat, axis=2)
     width = everything.type.shape[2]
     yield node("slice", everything, starts=(0, 0, 0), steps=(1, 1, 1), shape=(1, a, width))

@@ -4,13 +4,11 @@ A classifier that reads one token of the last layer needs the last layer only at
 this reduces the arithmetic or the bytes.
 """
 
-import numpy as np
-
 from edgec.ir.functions import FUNCTIONS
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.sample import extents, given, permutation
-from edgec.rewrite.shape import blocks
+from edgec.rewrite.shape import as_number, blocks
 
 
 def _cut(n, x):
@@ -220,9 +218,6 @@ def reduced_repetitions(random):
 @rule_on("reduce", family="reduction", numeric="reassociates", examples=reduced_repetitions)
 def reduce_before_repeating(n, view):
     """The sum of what is repeated is that, as often; the greatest is that itself."""
-    from edgec.ir.graph import constant
-    from edgec.ir.types import DTYPES
-
     (m,) = n.args
     combine, axes = n.attributes["combine"], n.attributes["axes"]
     if m.op != "broadcast" or combine not in ("add", "max", "min") or not m.type.elements:
@@ -239,7 +234,7 @@ def reduce_before_repeating(n, view):
         return "the repeated dimensions are not reduced"
     y = node("reduce", x, combine=combine, axes=own) if own else x
     if combine == "add":
-        y = node("mul", y, constant(np.array(int(count), DTYPES[n.type.dtype])))
+        y = node("mul", y, as_number(count, n.type.dtype))
     return y if y.type == n.type else node("broadcast", y, shape=n.type.shape)
 
 

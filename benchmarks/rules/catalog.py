@@ -20,6 +20,7 @@ from benchmarks import ROOT
 from benchmarks.networks import catalog as networks
 from benchmarks.rules import guards
 from benchmarks.rules.simplify import shortened
+from benchmarks.rules.unproved import REASONS
 from edgec.frontend.onnx import import_model
 from edgec.report import rules as rule_records
 from edgec.rewrite import Rule, load_rules, simplify
@@ -86,6 +87,8 @@ def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
         heads = ["rule", "statement", "numeric", "instances", "proof", "used", "gain"]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
         parts.append(f"## {family}\n\n{len(mine)} rules. Source: {origin_of(mine[0])}.\n\n{table}\n")
+    rows = [f"| `{r.name}` | {REASONS[r.name]} |" for r in rules if about[r.name]["identity"] is None]
+    parts.insert(1, "\n".join(["## Without a proof for all values", "", "| rule | why |", "| --- | --- |", *rows, ""]))
     return "\n".join(parts)
 
 
@@ -130,7 +133,7 @@ Written by `python -m benchmarks.rules.catalog`. {rules} rules: {exact} keep eve
   the code tells sizes of 1 or equal sizes apart these are cases of their own; that it gives the proved right side is
   tried at 12 sizes of each. *Every value* keeps each bit; *reals* is equality in real arithmetic.
 * **Fixed sizes**: {fixed} more are proved in the same way for all values, but in some or all of their forms at the
-  sizes of the examples only.
+  sizes of the examples only. Constants of up to 16 elements that the examples write out are what they are there.
 
 *Used* is the number of times a rule was applied in {networks} networks
 ({names}), and *gain* the total that its steps saved there:

@@ -9,6 +9,7 @@ import numpy as np
 
 from edgec.errors import ModelError, UsageError
 from edgec.frontend import states
+from edgec.frontend.onnx.strings import STRINGS
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
 from edgec.ir.index import least
@@ -38,6 +39,7 @@ def random_inputs(graph: Graph, seed: int, greatest: bool = False) -> dict[str, 
         chosen[size] = high if greatest else (low, high, int(random.integers(low, high + 1)))[seed % 3]
     shapes = {n: shape_at(n.type.shape, chosen) for n in graph.inputs}
     drawn = {n.attributes["name"]: _draw(n, shapes[n], limits.get(n), random) for n in graph.inputs}
+    drawn |= {name: _words(a, random) for name, a in drawn.items() if STRINGS + str(name) in graph.metadata}
     return {**drawn, **states.initial(graph)}
 
 
@@ -52,6 +54,13 @@ def _draw(node: Node, shape: tuple[int, ...], limit: int | None, random: np.rand
         return _mask(shape, random).astype(DTYPES[dtype])
     low, high = (0, limit) if limit is not None else _NARROW.get(dtype, (0, SMALL))
     return np.asarray(random.integers(low, max(high, low + 1), shape), np.int64).astype(DTYPES[dtype])
+
+
+def _words(rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Strings of letters and a few signs as rows of bytes, zero behind their ends."""
+    letters = random.choice(np.frombuffer(b"abcdefgxyzABC 0123.-@_", np.uint8), rows.shape)
+    lengths = random.integers(0, rows.shape[-1] + 1, (*rows.shape[:-1], 1))
+    return np.where(np.arange(rows.shape[-1]) < lengths, letters, 0).astype(np.uint8)
 
 
 def _mask(shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:

@@ -26,6 +26,8 @@ from edgec.rewrite.few_bits import is_kept
 
 #: Operators that select elements by data or position.
 CHOSEN = ("gather", "gather_elements", "gather_nd", "iota")
+#: Those by data; and the most of them in one block, whose index would be a formula without end.
+LOOKUPS, MOST_LOOKUPS = CHOSEN[:3], 16
 #: Work is never repeated in more blocks than this.
 REPEATS = 4
 #: Most operators between an input and what follows from it alone, for a block that reads the input instead.
@@ -219,6 +221,8 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
         if contraction or any(n.op == "reduce" for n in members):
             why = f"{node.op} reads where data says, which a sum would do for every term anew"
             return Refusal("index", why, is_yellow=not contraction)
+        if _lookups(draft, node) >= MOST_LOOKUPS:
+            return Refusal("index", f"{MOST_LOOKUPS} lookups in one another are one kernel, and no more")
         return None
     if draft.mode.gpu and node.op == "pad":
         return None
@@ -231,6 +235,20 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
         if reader in draft.attentions and not is_attention(split_formula(composed), draft.mode.gpu):
             return Refusal("index", "the kernel of attention would not find its queries and keys any more")
     return None
+
+
+def _lookups(draft: Draft, node: Node) -> int:
+    """The most lookups by data between a value and the result of a block that computes it."""
+    most, waiting = {node: 0}, [node]
+    while waiting:
+        n = waiting.pop()
+        for user in draft.users[n]:
+            count = most[n] + (user.op in LOOKUPS)
+            if user not in draft.aliased and count > most.get(user, -1):
+                most[user] = count
+                if draft.owner.get(user) is not user:
+                    waiting.append(user)
+    return max(most.values())
 
 
 def _places_read(draft: Draft, node: Node, reader: Node) -> int:

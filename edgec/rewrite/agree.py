@@ -7,20 +7,19 @@ as integers by z3. Of exact rules on floats nothing is added up: only what moves
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import permutations
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
-from edgec.ir.index import exact, is_static
-from edgec.ir.registry import formula
-from edgec.rewrite.facts import uniform
-from edgec.rewrite.forms import Unknown
+from edgec.ir.index import exact
+from edgec.rewrite.element import LISTED, equal
 from edgec.rewrite.indices import Indices
 from edgec.rewrite.pushed import pushed
+from edgec.rewrite.sums import Term, multiplied_out, product, renamed, times
 
 #: Milliseconds for one question about indices.
 PATIENCE = 1500
@@ -36,33 +35,6 @@ class Split(Exception):
         self.condition = condition
 
 
-def element(n: Node, index: Sequence[Expr]) -> Expr:
-    """The formula of an element of ``n`` in elements of inputs and constants."""
-    if n.op == "const" and not isinstance(n.attributes["value"], Unknown):
-        number = uniform(n)
-        if number is not None:
-            return X.const(number, n.type.dtype)
-    if n.op in ("input", "const"):
-        return X.load(n, [X.const(0) if e == 1 else i for i, e in zip(index, n.type.shape)], n.type.dtype)
-    f = formula(n)
-    body = X.substitute(f.body, {v: i for v, i in zip(f.variables, index) if v.op == "var"})
-    return X.transform(body, lambda e: element(n.args[e.value], _inner(n, e.args)) if e.op == "load" else None)
-
-
-def _inner(n: Node, index: Sequence[Expr]) -> Sequence[Expr]:
-    """The index of a load, whose own loads (positions that are data) are followed too."""
-    follow = lambda e: element(n.args[e.value], _inner(n, e.args)) if e.op == "load" else None  # noqa: E731
-    return [X.transform(i, follow) for i in index]
-
-
-@dataclass(frozen=True)
-class _Term:
-    coefficient: Fraction
-    bound: tuple[Expr, ...]
-    conditions: tuple[Expr, ...]
-    factors: tuple[Expr, ...]
-
-
 class Agreement:
     """The comparison of two formulas whose free variables are loops; ``adds``: sums may be taken in any order."""
 
@@ -71,9 +43,11 @@ class Agreement:
 
         self.z3, self.adds = z3, adds
         self.known: list[Expr] = []
+        self.outer: frozenset[Expr] = frozenset()
 
     def holds(self, a: Expr, b: Expr, depth: int = 0) -> bool:
         """Are they equal everywhere?"""
+        self.outer = X.free_variables(a) | X.free_variables(b)
         try:
             return self.same(*(pushed(e, self.adds) for e in (a, b)))
         except Split as split:
@@ -108,15 +82,16 @@ class Agreement:
     # ---- formulas
 
     def same(self, a: Expr, b: Expr) -> bool:
+        a, b = _compared(a), _compared(b)
         if a is b:
             return True
-        if is_static(a) and is_static(b):
-            return self.ask(_equal(a, b))
+        if _is_position(a) and _is_position(b):
+            return self.ask(equal(a, b))
         condition = next((e.args[0] for e in (*X.walk(a), *X.walk(b)) if _is_choice(e)), None)
         if condition is not None:  # by data: on either outcome they have to agree
             return all(self.same(_taken(a, condition, k), _taken(b, condition, k)) for k in (1, 2))
         if self.adds and a.dtype != "bool":
-            return self._sums_agree([*self.terms(a), *(_times(t, Fraction(-1)) for t in self.terms(b))])
+            return self._sums_agree([*self.terms(a), *(times(t, Fraction(-1)) for t in self.terms(b))])
         return self._alike(a, b)
 
     def _alike(self, a: Expr, b: Expr) -> bool:
@@ -139,9 +114,15 @@ class Agreement:
         while e.op == "select" and not X.loads(e.args[0]):
             verdict = self.decided(e.args[0])
             if verdict is None:
-                raise Split(_first(e.args[0]))
+                raise Split(self._open_part(e.args[0]))
             e = e.args[1] if verdict else e.args[2]
         return e
+
+    def _open_part(self, c: Expr) -> Expr:
+        """The first comparison of a condition that is neither true nor false of what is known."""
+        if c.op not in ("and", "or", "not"):
+            return c
+        return self._open_part(next((a for a in c.args if self.decided(a) is None), c.args[0]))
 
     def _reductions_agree(self, a: Expr, b: Expr) -> bool:
         if a.value[0] != b.value[0]:
@@ -154,7 +135,7 @@ class Agreement:
             return False
         ways = permutations(others) if self.adds or a.value[0] in ("max", "min", "and", "or") else [tuple(others)]
         return any(
-            all(self.ask(_equal(v.value.extent, w.value.extent)) for v, w in zip(mine, way))
+            all(self.ask(equal(v.value.extent, w.value.extent)) for v, w in zip(mine, way))
             and self._inside(left, X.substitute(right, dict(zip(way, mine))))
             for way in ways
         )
@@ -184,35 +165,47 @@ class Agreement:
 
     # ---- sums
 
-    def terms(self, e: Expr) -> list[_Term]:
+    def terms(self, e: Expr) -> list[Term]:
         """The formula as a sum."""
         if e.op == "const":
-            return [_Term(Fraction(e.value), (), (), ())] if e.value else []
+            return [Term(Fraction(e.value), (), (), ())] if e.value else []
         if e.op in ("add", "sub"):
             more = self.terms(e.args[1])
-            return self.terms(e.args[0]) + (more if e.op == "add" else [_times(t, Fraction(-1)) for t in more])
+            return self.terms(e.args[0]) + (more if e.op == "add" else [times(t, Fraction(-1)) for t in more])
         if e.op == "neg":
-            return [_times(t, Fraction(-1)) for t in self.terms(e.args[0])]
+            return [times(t, Fraction(-1)) for t in self.terms(e.args[0])]
         if e.op == "mul":
-            return [_product(s, t) for s in self.terms(e.args[0]) for t in self.terms(e.args[1])]
+            return [product(s, t) for s in self.terms(e.args[0]) for t in self.terms(e.args[1])]
         if e.op == "div":
             over = X.raw_call("reciprocal", (e.args[1],), e.dtype)
-            return [_product(t, _Term(Fraction(1), (), (), (over,))) for t in self.terms(e.args[0])]
+            return [product(t, Term(Fraction(1), (), (), (over,))) for t in self.terms(e.args[0])]
         if e.op == "cast" and e.dtype != "bool" and e.args[0].dtype != "bool" and not (
             e.args[0].dtype[0] in "fb" and e.dtype[0] in "iu"
         ):  # fmt: skip
             return self.terms(e.args[0])
         if e.op == "reduce" and e.value[0] == "add":
             bound, body = self._split_up(*X.opened(e))
-            return [_Term(t.coefficient, (*bound, *t.bound), t.conditions, t.factors) for t in self.terms(body)]
+            single = next((v for v in bound if _is_listed(body, v)), None)
+            if single is not None:  # term by term
+                rest = tuple(v for v in bound if v is not single)
+                each = (X.substitute(body, {single: X.const(k)}) for k in range(single.value.extent))
+                return [
+                    Term(t.coefficient, (*rest, *t.bound), t.conditions, t.factors) for b in each for t in self.terms(b)
+                ]
+            return [Term(t.coefficient, (*bound, *t.bound), t.conditions, t.factors) for t in self.terms(body)]
         if e.op == "select" and not X.loads(e.args[0]):
+            verdict = self.decided(e.args[0])
+            if verdict is not None:
+                return self.terms(e.args[1] if verdict else e.args[2])
+            if X.free_variables(e.args[0]) <= self.outer:
+                raise Split(self._open_part(e.args[0]))
             c, yes, no = e.args[0], self.terms(e.args[1]), self.terms(e.args[2])
-            inside = [_Term(t.coefficient, t.bound, (*_clauses(c), *t.conditions), t.factors) for t in yes]
-            outside = [_Term(-t.coefficient, t.bound, (*_clauses(c), *t.conditions), t.factors) for t in no]
+            inside = [Term(t.coefficient, t.bound, (*_clauses(c), *t.conditions), t.factors) for t in yes]
+            outside = [Term(-t.coefficient, t.bound, (*_clauses(c), *t.conditions), t.factors) for t in no]
             return inside + outside + no
-        return [_Term(Fraction(1), (), (), (e,))]
+        return [Term(Fraction(1), (), (), (e,))]
 
-    def _sums_agree(self, terms: list[_Term]) -> bool:
+    def _sums_agree(self, terms: list[Term]) -> bool:
         """Is the sum of the terms zero?"""
         rest = [t for found in terms for t in self._settled(found)]
         while rest:
@@ -228,13 +221,13 @@ class Agreement:
             rest = others
         return True
 
-    def _settled(self, t: _Term) -> Iterator[_Term]:
+    def _settled(self, t: Term) -> Iterator[Term]:
         """The term without conditions that always hold, and nothing where one never does."""
         for k, c in enumerate(t.conditions):
             others = (*t.conditions[:k], *t.conditions[k + 1 :])
             verdict = self.decided(c)
             if verdict is True:
-                yield from self._settled(_Term(t.coefficient, t.bound, others, t.factors))
+                yield from self._settled(Term(t.coefficient, t.bound, others, t.factors))
                 return
             if verdict is False:
                 return
@@ -244,7 +237,7 @@ class Agreement:
             if len(mine) == 1 and c.op in _ORDER:
                 cut = self._cut(mine[0], c)
                 if cut is not None:
-                    yield from self._settled(_renamed(t, others, mine[0], *cut))
+                    yield from self._settled(renamed(t, others, mine[0], *cut))
                     return
         used = frozenset().union(*(X.free_variables(e) for e in (*t.conditions, *t.factors)))
         unused = [v for v in t.bound if v not in used]
@@ -255,7 +248,8 @@ class Agreement:
                 coefficient *= v.value.extent
             else:
                 factors.append(v.value.extent)
-        yield _Term(coefficient, tuple(v for v in t.bound if v in used), t.conditions, tuple(factors))
+        kept = tuple(v for v in t.bound if v in used)
+        yield from multiplied_out(Term(coefficient, kept, t.conditions, tuple(factors)))
 
     def _cut(self, v: Expr, c: Expr) -> tuple[Expr, Expr] | None:
         """A variable that runs over the part of ``v``'s range in which the condition holds, and ``v`` in it."""
@@ -281,12 +275,12 @@ class Agreement:
             return inside, inside + low
         return None
 
-    def _match(self, s: _Term, t: _Term) -> bool:
+    def _match(self, s: Term, t: Term) -> bool:
         counts = (len(s.bound), len(s.factors)) == (len(t.bound), len(t.factors))
         if not counts or sorted(map(_kind, s.factors)) != sorted(map(_kind, t.factors)):
             return False
         for way in permutations(t.bound):
-            if not all(self.ask(_equal(v.value.extent, w.value.extent)) for v, w in zip(s.bound, way)):
+            if not all(self.ask(equal(v.value.extent, w.value.extent)) for v, w in zip(s.bound, way)):
                 continue
             renamed = dict(zip(way, s.bound))
             if not self._conditions_agree(s.conditions, [X.substitute(c, renamed) for c in t.conditions]):
@@ -316,6 +310,27 @@ class Agreement:
         return False
 
 
+def _compared(e: Expr) -> Expr:
+    """The truth of a comparison of two numbers, and its opposite."""
+    if e.op == "not" and e.args[0].op == "const":
+        return X.const(not e.args[0].value, "bool")
+    if e.op in _ORDER and all(x.op == "const" for x in e.args):
+        return X.const(bool(getattr(operator, e.op)(*(x.value for x in e.args))), "bool")
+    return e
+
+
+def _is_position(e: Expr) -> bool:
+    """Is it an integer that follows from loops and sizes, some perhaps by way of the elements of a constant?"""
+    return e.dtype == "i64" and not X.loads(e)
+
+
+def _is_listed(body: Expr, v: Expr) -> bool:
+    """Does a variable of few values choose among the elements of a constant?"""
+    if not isinstance(v.value.extent, int) or v.value.extent > LISTED:
+        return False
+    return any(e.op == "select" and e.args[0].op == "eq" and v in X.free_variables(e.args[0]) for e in X.walk(body))
+
+
 def _is_choice(e: Expr) -> bool:
     return e.op == "select" and bool(X.loads(e.args[0])) and not e.args[0].free & _bound_names(e)
 
@@ -326,8 +341,17 @@ def _bound_names(e: Expr) -> frozenset[Expr]:
 
 def _taken(e: Expr, condition: Expr, k: int) -> Expr:
     """``e`` with what is taken where the condition is true (1) or false (2)."""
+    if e is condition:
+        return X.const(k == 1, "bool")
     return X.transform(
-        e, lambda x: _taken(x.args[k], condition, k) if _is_choice(x) and x.args[0] is condition else None
+        e,
+        lambda x: (
+            _taken(x.args[k], condition, k)
+            if _is_choice(x) and x.args[0] is condition
+            else X.const(k == 1, "bool")
+            if x is condition
+            else None
+        ),
     )
 
 
@@ -339,35 +363,8 @@ def _merged(combine: str, bound: tuple[Expr, ...], body: Expr) -> tuple[Expr, tu
     return body, bound
 
 
-def _equal(a: X.Extent, b: X.Extent) -> Expr:
-    return X.call("eq", X.lift(a, "i64"), X.lift(b, "i64"))
-
-
 def _clauses(c: Expr) -> tuple[Expr, ...]:
     return tuple(d for a in c.args for d in _clauses(a)) if c.op == "and" else (c,)
-
-
-def _first(c: Expr) -> Expr:
-    return _first(c.args[0]) if c.op in ("and", "or", "not") else c
-
-
-def _times(t: _Term, k: Fraction) -> _Term:
-    return _Term(t.coefficient * k, t.bound, t.conditions, t.factors)
-
-
-def _product(s: _Term, t: _Term) -> _Term:
-    shared = {v: X.fresh(v.value.extent) for v in t.bound if v in s.bound}
-    bound = tuple(shared.get(v, v) for v in t.bound)
-    conditions, factors = ([X.substitute(e, shared) for e in some] for some in (t.conditions, t.factors))
-    return _Term(
-        s.coefficient * t.coefficient, (*s.bound, *bound), (*s.conditions, *conditions), (*s.factors, *factors)
-    )
-
-
-def _renamed(t: _Term, conditions: Sequence[Expr], v: Expr, inside: Expr, by: Expr) -> _Term:
-    conditions, factors = (tuple(X.substitute(e, {v: by}) for e in some) for some in (conditions, t.factors))
-    bound = (*(w for w in t.bound if w is not v), *((inside,) if inside.op == "var" else ()))
-    return _Term(t.coefficient, bound, conditions, factors)
 
 
 def _kind(e: Expr) -> str:

@@ -12,23 +12,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
-from time import monotonic
+from time import process_time
+
+import numpy as np
 
 from edgec.errors import EdgecError
 from edgec.ir import expr as X
+from edgec.ir.evaluate import evaluate_node
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import at_sizes
-from edgec.ir.graph import Node, intern, sizes_in, topological
+from edgec.ir.graph import Node, constant, intern, sizes_in, topological
 from edgec.ir.registry import node
 from edgec.ir.types import FLOATS, Type
-from edgec.rewrite.agree import Agreement, element
+from edgec.rewrite.agree import Agreement
+from edgec.rewrite.element import element
 from edgec.rewrite.forms import MOST, Form, trails
 from edgec.rewrite.prove import Instance
 from edgec.rewrite.rule import Change
 
 #: Forms of a rule that are gone through, cases of one, and sizes drawn from a case.
-FORMS, CASES, DRAWN = 150, 64, 12
-#: Seconds for all forms of a rule.
+FORMS, CASES, DRAWN = 200, 64, 12
+#: Seconds of the processor for all forms of a rule.
 PATIENCE = 20
 
 
@@ -67,7 +71,7 @@ def prove_general(rule: Change) -> General | str | None:
     ranks: set[int] = set()
     forms = 0
     complete = sums = False
-    is_open, start = 0, monotonic()
+    is_open, start = 0, process_time()
     try:
         for trail, is_last in trails(lambda form: list(rule.examples(form)), FORMS):
             complete = is_last
@@ -80,7 +84,7 @@ def prove_general(rule: Change) -> General | str | None:
                 forms += 1
                 first = list(rule.examples(Form(trail)))[k]
                 is_open += any(sizes_in(m) for m in topological([first]))
-                if monotonic() - start > PATIENCE:
+                if process_time() - start > PATIENCE:
                     return "it has many forms, of which each takes long"
         if not complete:
             return f"it has more than {FORMS} forms"
@@ -177,6 +181,10 @@ def at(n: Node, known: Mapping[Expr, int]) -> Node:
         attrs = {name: settled(value) for name, value in m.attrs}
         if m.op in ("input", "const"):
             made[m] = intern(m.op, (), attrs, Type(m.type.dtype, settled(m.type.shape)))
+        elif m.op == "size" and not isinstance(attrs["value"], Expr):  # a number, as rules write it
+            made[m] = constant(np.asarray(attrs["value"], np.int64))
+        elif m.op == "cast" and m.args[0].op == "size" and made[m.args[0]].is_const:
+            made[m] = constant(evaluate_node(m, [made[m.args[0]].value]))
         else:
             made[m] = node(m.op, *(made[a] for a in m.args), **attrs)
     return made[n]

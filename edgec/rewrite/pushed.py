@@ -5,9 +5,13 @@ from __future__ import annotations
 from edgec.ir import expr as X
 from edgec.ir.dtypes import FLOATS
 from edgec.ir.expr import Expr
+from edgec.ir.index import least
 
 #: Functions that preserve order.
 _RISING = frozenset({"exp", "sigmoid", "tanh", "erf", "log", "log1p", "expm1", "sqrt", "atan", "sinh", "asinh"})
+_ROUNDINGS = frozenset({"round", "floor", "ceil", "trunc"})
+#: Functions that make whole numbers of whole numbers.
+_WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "max", "min"})
 _OTHER = {"max": "min", "min": "max"}
 
 
@@ -18,11 +22,41 @@ def pushed(e: Expr, real: bool) -> Expr:
     number; without ``real`` nothing is done but to drop combinations of one element.
     """
     change = _inwards if real else _single
-    return X.rebuilt(e, lambda _: None, lambda _, new: change(new))
+    return X.rebuilt(e, lambda _: None, lambda _, new: change(_simpler(new)))
+
+
+def _simpler(e: Expr) -> Expr:
+    """Truth as a number is a choice of 1 or 0; rounding a whole number, as floats hold it, does nothing."""
+    if e.op == "cast" and e.args[0].dtype == "bool" and e.dtype != "bool" and X.loads(e.args[0]):
+        return X.select(e.args[0], X.const(1, e.dtype), X.const(0, e.dtype))
+    if e.op in _ROUNDINGS and _is_whole(e.args[0]):
+        return e.args[0]
+    return e
+
+
+def _is_whole(e: Expr) -> bool:
+    """Is it a whole number, infinite or no number, however its arithmetic rounds?
+
+    Sums and products of whole floats are whole: what is too large to be exact has no fraction left.
+    """
+    if e.op == "const":
+        return float(e.value).is_integer()
+    if e.op == "cast":
+        return e.args[0].dtype[0] in "iub" or _is_whole(e.args[0])
+    return e.op in _ROUNDINGS or (e.op in _WHOLE and all(map(_is_whole, e.args)))
 
 
 def _single(e: Expr) -> Expr:
-    return e.args[0] if e.op == "reduce" and not e.value[1] else e
+    """Without combinations of one element, and without those of one value with itself."""
+    if e.op != "reduce":
+        return e
+    if e.value[1] and e.value[0] in ("max", "min", "and", "or"):
+        bound, body = X.opened(e)
+        own = X.free_variables(body)
+        kept = [v for v in bound if v in own or least(v.value.extent) < 1]
+        if len(kept) < len(bound):
+            return X.reduce(e.value[0], kept, body) if kept else body
+    return e if e.value[1] else e.args[0]
 
 
 def _inwards(e: Expr) -> Expr:

@@ -78,8 +78,20 @@ def fixed(random: Random, *shape: int, dtype: str = "f64") -> Node:
     return constant(values(random, Type(dtype, shape), False))
 
 
+def positions_in(random: Random, extent: Any, count: Any) -> Node:
+    """So many constant positions in a dimension, in any order."""
+    if isinstance(random, Form):
+        return random.unknown(Type("i64", (count,)))
+    return constant(np.array([random.randint(0, extent - 1) for _ in range(count)], np.int64))
+
+
 def extents(random: Random, count: int) -> Shape:
     return tuple(extent(random, 1, 4) for _ in range(count))
+
+
+def few(random: Random, count: int) -> Shape:
+    """Extents of rules whose code asks for numbers: a form for every choice of 1 to 3."""
+    return tuple(random.randint(1, 3) for _ in range(count))
 
 
 def extent(random: Random, low: int, high: int) -> Any:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from edgec import ops
-from edgec.ir.graph import Node
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.graph import Node, constant
 from edgec.ir.types import DTYPES
 from edgec.rewrite.facts import SMALL_BYTES, is_static
 
@@ -87,3 +91,11 @@ def varies_only(node: Node, rank: int, *dims: int) -> bool:
 
 def inverse(perm: Shape) -> Shape:
     return tuple(perm.index(d) for d in range(len(perm)))
+
+
+def as_number(extent: Extent, dtype: str) -> Node:
+    """An extent as a scalar."""
+    extent = X.plain(extent)
+    if not isinstance(extent, Expr):
+        return constant(np.array(extent, DTYPES[dtype]))
+    return ops.node("cast", ops.node("size", value=extent), to=dtype)

@@ -158,26 +158,27 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
     "every unsupported operator at once": (
         model(
             [
-                node("RandomUniformLike", ["x"], ["a"], name="noise"),
+                node("CastMap", ["x"], ["a"], name="map", domain="ai.onnx.ml"),
                 node("Fused", ["a"], ["b"], name="fused", domain="com.microsoft"),
                 node("Nonsense", ["b"], ["y"], name="one"),
                 node("Nonsense", ["b"], ["y2"], name="two"),
                 node("Nonsense", ["b"], ["unused"], name="three"),
             ],
             outputs=["y", "y2"],
-            domains=["com.microsoft"],
+            domains=["com.microsoft", "ai.onnx.ml"],
         ),
         (
             "model: 3 operators of the model are not supported\n"
-            "  RandomUniformLike, used by 'noise': its result is random; feed random numbers as an input\n"
+            "  ai.onnx.ml::CastMap, used by 'map': it takes strings or maps, which are not supported; do this step in "
+            "your own code\n"
             "  com.microsoft::Fused, used by 'fused': lower it yourself: "
             '@onnx("Fused", domain="com.microsoft") in a Python file, its folder by --ops\n'
             "  Nonsense, used by 'one', 'two', 'three': ONNX has no such operator"
         ),
     ),
-    "string input": (
-        model([node("Identity", ["x"], ["y"])], [tensor_input("x", [1], TensorProto.STRING)]),
-        "model: input 'x': element type string is not supported\n  hint: numbers and booleans are",
+    "complex input": (
+        model([node("Identity", ["x"], ["y"])], [tensor_input("x", [1], TensorProto.COMPLEX64)]),
+        "model: input 'x': element type complex64 is not supported\n  hint: numbers and booleans are",
     ),
     "sequence input": (
         model([node("Identity", ["x"], ["y"])], [helper.make_tensor_sequence_value_info("x", 1, None)]),
@@ -260,9 +261,9 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
     "training": (
         model(
             [node("Dropout", ["x", "ratio", "training"], ["y"], name="n")],
-            initializers=[weights("ratio", np.float32(0.5)), weights("training", np.array(True))],
+            initializers=[weights("ratio", np.float32(1)), weights("training", np.array(True))],
         ),
-        "node 'n' (Dropout): dropout in training mode is not supported\n  hint: export the model for inference",
+        "node 'n' (Dropout): a dropout of 1 of the elements\n  hint: a ratio is from 0 to below 1",
     ),
     "shape that is an input": (
         model(

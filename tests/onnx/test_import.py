@@ -269,10 +269,15 @@ def test_operators_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_all_unsupported_operators_at_once() -> None:
-    source = model([node("Odd", ["x"], ["a"], name="o"), node("StringSplit", ["a"], ["y", "n"], name="s")], opset=20)
+    nodes = [node("Odd", ["x"], ["a"], name="o"), node("CastMap", ["a"], ["y"], name="s", domain="ai.onnx.ml")]
+    source = model(nodes, opset=20, domains=["ai.onnx.ml"])
     assert unsupported(source) == [
         ("o", "Odd", "ONNX has no such operator"),
-        ("s", "StringSplit", "strings are not supported; do this step in your own code"),
+        (
+            "s",
+            "ai.onnx.ml::CastMap",
+            "it takes strings or maps, which are not supported; do this step in your own code",
+        ),
     ]
 
 

@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from benchmarks.rules.unproved import REASONS
+from edgec.ir.graph import constant
 from edgec.ops import node
 from edgec.rewrite import Change, load_rules, rule_on
 from edgec.rewrite.general import General, prove_general
-from edgec.rewrite.sample import extent, extents, given
+from edgec.rewrite.sample import extent, extents, given, positions_in
+from edgec.rewrite.shape import as_number
 
 pytest.importorskip("z3")
 CHANGES = [r for r in load_rules() if isinstance(r, Change)]
@@ -24,6 +28,10 @@ PROVED = [r for r in CHANGES if KNOWN[r.name]["identity"]]
 @pytest.mark.parametrize("rule", PROVED, ids=lambda r: r.name)
 def test_the_change_is_proved_as_the_page_says(rule: Change) -> None:
     assert str(prove_general(rule)) == KNOWN[rule.name]["identity"]
+
+
+def test_every_other_rule_has_a_reason() -> None:
+    assert set(REASONS) == {name for name, entry in KNOWN.items() if entry["identity"] is None}
 
 
 def test_most_changes_are_proved() -> None:
@@ -107,6 +115,80 @@ def wrong_only_for_one(n: Any) -> Any:
     return n.args[0] if n.type.shape[1] == 1 else node("add", *n.args[::-1])
 
 
+def diagonal(random: Any) -> Any:
+    yield node("matmul", given("x", *extents(random, 1), 2), constant(np.array([[3.0, 0.0], [0.0, 5.0]])))
+
+
+def scales(*values: float) -> Any:
+    return lambda n: node("mul", n.args[0], constant(np.array(values)))
+
+
+def last_total(random: Any) -> Any:
+    a, b = extents(random, 2)
+    running = node("prefix", given("x", a, b + 1), combine="add", axis=1, exclusive=random.choice([False, True]))
+    yield node("slice", running, starts=(0, b), steps=(1, 1), shape=(a, 1))
+
+
+def total(n: Any) -> Any:
+    """Right for running sums that take in the element itself; exclusive ones lack the last element."""
+    return node("reduce", *n.args[0].args, combine="add", axes=(1,))
+
+
+def total_before(n: Any) -> Any:
+    (running,) = n.args
+    if not running.attributes["exclusive"]:
+        return total(n)
+    (x,) = running.args
+    a, b = x.type.shape
+    before = node("slice", x, starts=(0, 0), steps=(1, 1), shape=(a, b - 1))
+    return node("reduce", before, combine="add", axes=(1,))
+
+
+def rounded(factor: float) -> Any:
+    def examples(random: Any) -> Any:
+        whole = node("cast", given("q", *extents(random, 1), dtype="i8"), to="f64")
+        yield node("round", node("mul", whole, constant(np.array(factor))))
+
+    return examples
+
+
+def truths(random: Any) -> Any:
+    number = node("cast", given("c", *extents(random, 1), dtype="bool"), to="f32")
+    yield node("lt", number, constant(np.float32(random.choice([0.5, 1.0]))))
+
+
+def opposite(n: Any) -> Any:
+    return node("not", *n.args[0].args)
+
+
+def repeated(random: Any) -> Any:
+    a, b = extents(random, 2)
+    yield node("reduce", node("broadcast", given("x", a, 1), shape=(a, b + 1)), combine="add", axes=(1,))
+
+
+def so_often(more: int) -> Any:
+    def change(n: Any) -> Any:
+        (wide,) = n.args
+        return node("mul", *wide.args, as_number(wide.type.shape[1] + more, "f64"))
+
+    return change
+
+
+def picked_twice(random: Any) -> Any:
+    a, b, c = extents(random, 3)
+    inner = node("gather", given("x", a), positions_in(random, a, b), axis=0)
+    yield node("gather", inner, positions_in(random, b, c), axis=0)
+
+
+def padded_twice(random: Any) -> Any:
+    inner = node("pad", given("x", *extents(random, 1)), before=(1,), after=(2,), value=1.0)
+    yield node("pad", inner, before=(3,), after=(0,), value=1.0)
+
+
+def padded_once(before: int, value: float) -> Any:
+    return lambda n: node("pad", *n.args[0].args, before=(before,), after=(6 - before,), value=value)
+
+
 CASES: dict[str, tuple[Any, Any, bool]] = {
     "transpose": (transposed, right_transposition, True),
     "transpose, wrongly": (transposed, wrong_transposition, False),
@@ -125,6 +207,23 @@ CASES: dict[str, tuple[Any, Any, bool]] = {
     "choice, turned": (chosen, lambda n: node("exp", node("select", n.args[0], *n.args[2].args, *n.args[1].args)),
                        False),
     "one column": (added, wrong_only_for_one, False),
+    "diagonal": (diagonal, scales(3.0, 5.0), True),
+    "diagonal, turned": (diagonal, scales(5.0, 3.0), False),
+    "last of a running sum": (last_total, total_before, True),
+    "last of a running sum, of an exclusive one too": (last_total, total, False),
+    "rounded integers": (rounded(3.0), lambda n: n.args[0], True),
+    "rounded halves of integers": (rounded(0.5), lambda n: n.args[0], False),
+    "truth as a number": (truths, opposite, True),
+    "truth as a number, as it is": (truths, lambda n: n.args[0].args[0], False),
+    "sum of what is repeated": (repeated, so_often(0), True),
+    "sum of what is repeated, once more": (repeated, so_often(1), False),
+    "positions of positions": (
+        picked_twice, lambda n: node("gather", n.args[0].args[0], node("gather", n.args[0].args[1], n.args[1], axis=0),
+                                     axis=0), True),
+    "the first positions alone": (picked_twice, lambda n: node("gather", n.args[0].args[0], n.args[1], axis=0), False),
+    "paddings": (padded_twice, padded_once(4, 1.0), True),
+    "paddings, other sides": (padded_twice, padded_once(3, 1.0), False),
+    "paddings, another value": (padded_twice, padded_once(4, 2.0), False),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from math import prod
@@ -27,6 +27,7 @@ from edgec import files
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx import masks
 from edgec.frontend.onnx.sequences import Item, TensorList
+from edgec.frontend.onnx.strings import Strings, rows_of
 from edgec.frontend.symbolic import LIMIT, known_elements
 from edgec.frontend.values import Operand, Value, computed, emit, normalize_axis
 from edgec.ir import expr as X
@@ -40,6 +41,8 @@ Lowering = Callable[["Call"], Results]
 AnyLowering = TypeVar("AnyLowering", bound=Lowering)
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
+#: Lowerings of operators of the default domain where an operand is strings.
+_OF_STRINGS: dict[str, Lowering] = {}
 _REASONS: dict[tuple[str, str], str] = {}
 _loaded: set[Path] = set()
 
@@ -67,13 +70,27 @@ def onnx(*operators: str, domain: str = "") -> Callable[[AnyLowering], AnyLoweri
     return register
 
 
+def on_strings(*operators: str) -> Callable[[AnyLowering], AnyLowering]:
+    """Register the lowering of operators of the default domain for operands that are strings."""
+
+    def register(lowering: AnyLowering) -> AnyLowering:
+        _OF_STRINGS.update(dict.fromkeys(operators, lowering))
+        return lowering
+
+    return register
+
+
 def refuse(reason: str, *operators: str, domain: str = "") -> None:
     """Register the reason why operators are not supported: the text is the hint of the error."""
     for operator in operators:
         _REASONS[domain, operator] = reason
 
 
-def lowering(domain: str, operator: str) -> Lowering | None:
+def lowering(domain: str, operator: str, inputs: Sequence[Item | None] = ()) -> Lowering | None:
+    """The lowering of an operator, with these operands."""
+    of_strings = None if domain else _OF_STRINGS.get(operator)
+    if of_strings is not None and any(isinstance(item, Strings) for item in inputs):
+        return of_strings
     return _LOWERINGS.get((domain, operator))
 
 
@@ -127,6 +144,11 @@ class Call:
     demand: Callable[[Value, str], None] | None = None
     #: The largest number of iterations of a loop, where the user states it; set by the importer.
     rounds: int | None = None
+    #: Draws numbers of a shape, by a seed: from 0 to below 1, others in every run; set by the importer.
+    draw: Callable[[Sequence[Extent], int | None], Value] | None = None
+    #: Lowers a tensor of the main graph as a function of others, by their names and the types of values: the result and
+    #: its variables; set by the importer for nodes of the main graph.
+    function: Callable[[str, Sequence[str], Sequence[Value]], tuple[Node, list[Node]]] | None = None
     #: Lowers a subgraph (of If, Loop, Scan) in the scope of the node; set by the importer.
     inline: Callable[..., list[Item]] | None = None
 
@@ -146,6 +168,9 @@ class Call:
     def optional(self, k: int) -> Value | None:
         """Operand ``k``, or None where it is left out."""
         item = self.item(k)
+        if isinstance(item, Strings):
+            hint = "do this step in your own code, and cut the model behind it"
+            raise ModelError(f"operand {k} is strings, which are not supported here", hint=hint, where=self.label)
         if item is not None and not isinstance(item, Value):
             kind = "a sequence" if isinstance(item, TensorList) else "an optional that is not there"
             raise ModelError(f"operand {k} is {kind}, not a tensor", where=self.label)
@@ -154,6 +179,28 @@ class Call:
     def item(self, k: int) -> Item | None:
         """Operand ``k`` of an operator that also takes lists of tensors and optional values."""
         return self.inputs[k] if k < len(self.inputs) else None
+
+    def strings(self, k: int) -> Strings:
+        """Operand ``k`` of an operator on strings."""
+        item = self.item(k)
+        if not isinstance(item, Strings):
+            raise ModelError(f"operand {k} is no tensor of strings", where=self.label)
+        return item
+
+    def texts(self, name: str) -> np.ndarray:
+        """Strings of an attribute as rows of bytes."""
+        return rows_of(np.array(self.required(name), object))
+
+    def on(self, inputs: Sequence[Item | None]) -> list[Value]:
+        """The results of the operator on other operands, none of them strings."""
+        found = _LOWERINGS[self.domain, self.operator](replace(self, inputs=tuple(inputs)))
+        results = (found,) if isinstance(found, Item) else found
+        return [r for r in results if isinstance(r, Value)]
+
+    def require(self, condition: Value, message: str) -> None:
+        """A runtime assertion; raises ModelError where it is known to be false."""
+        assert self.demand is not None
+        self.demand(condition, message)
 
     @property
     def operands(self) -> list[Value]:
@@ -202,15 +249,17 @@ class Call:
                     where=self.label,
                 )
             nodes = [n for n in topological([value.node]) if n.op == "input"]
-            inputs = tuple(n.attributes["name"] for n in nodes)
-            options = " ".join(f"--value {printable(n)}=..." for n in inputs)
-            raise UnknownValue(
-                f"operand {k} must be known at build time, but depends on the model's input {listed(inputs)}",
-                inputs=inputs,
-                hint=f"say what to build the model for: {options}" if all(map(_may_be_fixed, nodes)) else _DATA_DECIDE,
-                where=self.label,
-            )
+            options = " ".join(f"--value {printable(n.attributes['name'])}=..." for n in nodes)
+            hint = f"say what to build the model for: {options}" if all(map(_may_be_fixed, nodes)) else _DATA_DECIDE
+            raise self.unknown(k, f"operand {k} must be known at build time", hint)
         return array
+
+    def unknown(self, k: int, message: str, hint: str) -> UnknownValue:
+        """The error for an operand that depends on inputs, and must not."""
+        nodes = [n for n in topological([self[k].node]) if n.op == "input"]
+        inputs = tuple(n.attributes["name"] for n in nodes)
+        told = f"{message}, but depends on the model's input {listed(inputs)}" if inputs else message
+        return UnknownValue(told, inputs=inputs, hint=hint, where=self.label)
 
     def ints(self, k: int) -> tuple[int, ...]:
         """Constant operand ``k`` as a flat tuple of integers."""
@@ -243,6 +292,12 @@ class Call:
         mask, times = found
         true = mask.cast("i64").sum(range(mask.rank), keep=False)
         return X.plain(times * self.new_size(true, X.plain(prod(mask.shape))))
+
+    def drawn(self, shape: Sequence[Extent]) -> Value:
+        """Random numbers (f32) from 0 to below 1, others in every run; nodes with one seed draw the same."""
+        assert self.draw is not None
+        seed = self.attributes.get("seed")
+        return self.draw(shape, None if seed is None else int(np.float32(seed).view(np.int32)))
 
     def counted(self, value: Value, count: Value, axis: int = 0) -> Value:
         """The first ``count`` (a scalar) slices of a tensor along ``axis``."""

@@ -23,10 +23,10 @@ from edgec.frontend.language.decoder import CHUNK, CONTEXT
 from edgec.frontend.language.facts import TOKENS, LanguageModel
 from edgec.frontend.language.table import table_of, written
 from edgec.frontend.onnx.implied import implied, name_of
-from edgec.frontend.onnx.importer import check, lower_model, metadata_of
+from edgec.frontend.onnx.importer import check, lower_model
 from edgec.frontend.onnx.inputs import Open, declared_types
 from edgec.frontend.onnx.key_scale import on_queries
-from edgec.frontend.onnx.model import Model
+from edgec.frontend.onnx.model import Model, metadata_of
 from edgec.frontend.onnx.stacked import RANK, unstacked
 from edgec.frontend.states import describe
 from edgec.frontend.values import Value, concat, constant, emit, full, iota, size

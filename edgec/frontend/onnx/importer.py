@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from edgec import limits
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend.onnx import call as registry
 from edgec.frontend.onnx.call import Call, ModelWarning, Results, load_operators
+from edgec.frontend.onnx.drawn import Drawn
 from edgec.frontend.onnx.implied import as_one, implied, lone_batch
 from edgec.frontend.onnx.inputs import (
     OpenShapes,
@@ -24,15 +25,27 @@ from edgec.frontend.onnx.inputs import (
     dimension_hint,
     identifier_of,
 )
-from edgec.frontend.onnx.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
+from edgec.frontend.onnx.model import (
+    NEWEST_OPSET,
+    Model,
+    Source,
+    dense,
+    domain_name,
+    metadata_of,
+    opset_versions,
+    read,
+    tensor,
+)
 from edgec.frontend.onnx.schema import body_of, check_lengths, check_operands, default_attributes, has_body, schema_of
+from edgec.frontend.onnx.scope import Scope, attributes_of, tensors_of, without
 from edgec.frontend.onnx.sequences import Item, named, values_of
+from edgec.frontend.onnx.strings import STRINGS, Strings, strings
 from edgec.frontend.onnx.support import hint_for, label_of, unsupported, unsupported_error
 from edgec.frontend.onnx.validate import check_declared, in_order, validate
 from edgec.frontend.values import Value, constant
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Graph, Node, sizes_in
+from edgec.ir.graph import Graph, Node, placeholder, sizes_in
 from edgec.ir.index import lesser, upper
 from edgec.options.texts import DimensionRange
 from edgec.text import listed, printable
@@ -90,8 +103,10 @@ def import_model(
         raise ModelError(f"outputs share a name: {listed(label for label, _ in outputs)}", hint=hint, where=model.where)
     if tensors is not None:
         tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
-    sizes = tuple(importer.sizes.items())
-    return Graph(inputs, outputs, model.name, importer.origin, metadata_of(model), sizes, tuple(importer.demands))
+    texts = {STRINGS + name: "" for name, item in importer.given.items() if isinstance(item, Strings)}
+    sizes, told = tuple(importer.sizes.items()), {**metadata_of(model), **importer.drawn.metadata, **texts}
+    inputs, outputs = (*inputs, *importer.drawn.inputs), (*outputs, *importer.drawn.outputs)
+    return Graph(inputs, outputs, model.name, importer.origin, told, sizes, tuple(importer.demands))
 
 
 def check(model: Model) -> None:
@@ -135,7 +150,8 @@ def lower_model(
     importer = Importer(model, rounds)
     importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
     graph = model.proto.graph
-    scope = Scope(bound, model.opsets, _tensors(graph))
+    importer.given = dict(bound)
+    scope = Scope(bound, model.opsets, tensors_of(graph))
     importer.lower_nodes(graph.node, scope, set(names))
     return importer, scope
 
@@ -150,38 +166,6 @@ def _output_names(model: Model) -> list[str]:
     return names
 
 
-def metadata_of(model: Model) -> dict[str, str]:
-    proto = model.proto
-    found = {printable(p.key): printable(p.value, 1000) for p in proto.metadata_props}
-    if proto.producer_name:
-        found["producer"] = printable(f"{proto.producer_name} {proto.producer_version}".strip())
-    found["opset"] = ", ".join(f"{printable(d) or 'ai.onnx'} {v}" for d, v in sorted(model.opsets.items()))
-    return found
-
-
-Tensors = dict[str, "TensorProto | SparseTensorProto"]
-
-
-def _tensors(graph: GraphProto) -> Tensors:
-    return {**{t.name: t for t in graph.initializer}, **{s.values.name: s for s in graph.sparse_initializer}}
-
-
-@dataclass
-class Scope:
-    """The values of names at one place of the model; inner scopes see the outer ones' names."""
-
-    names: dict[str, Item]
-    opsets: Mapping[str, int]
-    #: Initializers that have not been read yet.
-    tensors: Tensors = field(default_factory=dict)
-    outer: Scope | None = None
-    prefix: str = ""
-    #: Attributes of the function being lowered, for nodes that refer to them.
-    attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
-    #: The functions whose bodies are being lowered, outermost first.
-    calls: tuple[str, ...] = ()
-
-
 class Importer:
     """Lowers nodes in their scopes, and records the origin of every core node."""
 
@@ -194,6 +178,8 @@ class Importer:
         self.sizes: dict[Expr, Node] = {}
         self.size_names: set[str] = set()
         self.demands: list[tuple[str, Node]] = []
+        self.given: dict[str, Item] = {}
+        self.drawn = Drawn({i.name for i in model.proto.graph.input} | {o.name for o in model.proto.graph.output})
 
     def look_up(self, scope: Scope | None, name: str) -> Item:
         while scope is not None:
@@ -204,8 +190,10 @@ class Importer:
             scope = scope.outer
         raise ModelError(f"tensor '{printable(name)}' is used but never computed", where=self.model.where)
 
-    def initializer(self, proto: TensorProto | SparseTensorProto) -> Value:
+    def initializer(self, proto: TensorProto | SparseTensorProto) -> Item:
         try:
+            if isinstance(proto, TensorProto) and proto.data_type == TensorProto.STRING:
+                return strings(proto)
             array = tensor(proto, self.model.folder) if isinstance(proto, TensorProto) else dense(proto)
         except ModelError as error:
             error.where = self.model.where
@@ -253,7 +241,7 @@ class Importer:
         """Results of a node: by a function of the model, a registered lowering, or the standard's own body."""
         domain = domain_name(node.domain)
         opset = scope.opsets.get(domain, 1)
-        given = _attributes(node, scope)
+        given = attributes_of(node, scope.attributes)
         function = self.functions.get((domain, node.op_type))
         if function is not None:
             return self.lower_function(function, inputs, given, scope, label)
@@ -261,7 +249,7 @@ class Importer:
         schema = schema_of(node, opset) or schema_of(node, NEWEST_OPSET if domain == "" else None)
         check_operands(schema, inputs)
         complete = {**default_attributes(schema), **given}
-        lowering = registry.lowering(domain, node.op_type)
+        lowering = registry.lowering(domain, node.op_type, inputs)
         if lowering is None:
             if not has_body(schema):
                 raise ModelError("the operator is not supported", hint=hint_for(node, opset))
@@ -274,12 +262,27 @@ class Importer:
             {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
             lambda count, most: self.new_size(count, most, node.output[0] if node.output else label),
             lambda condition, message: self.demand(condition, f"{where}: {message}"),
-            self.rounds.get(label_of(node)), self.inliner(scope, label) if nested else None,
+            self.rounds.get(label_of(node)), lambda shape, seed: self.drawn.numbers(label, shape, seed),
+            self.function_of if scope.outer is None and not scope.calls else None,
+            self.inliner(scope, label) if nested else None,
         )  # fmt: skip
         self.bounded.add(label_of(node))
         results = lowering(call)
         self.record(results, inputs, label, nested)
         return results
+
+    def function_of(self, y: str, names: Sequence[str], like: Sequence[Value]) -> tuple[Node, list[Node]]:
+        """A tensor of the main graph as a function of others: its node, and those of its variables."""
+        variables = [placeholder(f"variable {n}", v.type) for n, v in zip(names, like)]
+        graph, bound = self.model.proto.graph, dict(zip(names, map(Value, variables)))
+        scope = Scope({**self.given, **bound}, self.model.opsets, tensors_of(graph))
+        sizes, demands, self.demands = len(self.sizes), self.demands, []
+        self.lower_nodes([n for n in graph.node if not bound.keys() & set(n.output)], scope, {y})
+        self.demands = demands  # they hold for the values that the model itself computes
+        found = self.look_up(scope, y)
+        if not isinstance(found, Value) or len(self.sizes) > sizes:
+            raise ModelError(f"'{printable(y)}' has no derivative", hint="it is no tensor of a shape that is known")
+        return found.node, variables
 
     def new_size(self, count: Value, most: Extent, name: str) -> Extent:
         """A size that the graph computes, at most ``most``; equal nodes give the same size."""
@@ -304,7 +307,7 @@ class Importer:
     def attribute(self, a: AttributeProto) -> Any:
         """The value of an attribute: a Python value, an array, or a subgraph as its message."""
         if a.type == AttributeProto.TENSOR:
-            return tensor(a.t, self.model.folder)
+            return strings(a.t) if a.t.data_type == TensorProto.STRING else tensor(a.t, self.model.folder)
         if a.type == AttributeProto.SPARSE_TENSOR:
             return dense(a.sparse_tensor)
         value = onnx.helper.get_attribute_value(a)
@@ -335,7 +338,7 @@ class Importer:
 
         def lowered(graph: GraphProto, inputs: Sequence[Item], suffix: str) -> list[Item]:
             names = dict(zip((i.name for i in graph.input), inputs))
-            inner = replace(scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/")
+            inner = replace(scope, names=names, tensors=tensors_of(graph), outer=scope, prefix=f"{label}{suffix}/")
             outputs = [o.name for o in graph.output]
             self.lower_nodes(graph.node, inner, set(outputs))
             return [self.look_up(inner, name) for name in outputs]
@@ -358,7 +361,7 @@ class Importer:
         attributes = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**scope.opsets, **opset_versions(function.opset_import)}
         inner = Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
-        self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
+        self.lower_nodes([without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 
     def record(self, results: Results, inputs: Sequence[Item | None], label: str, nested: bool) -> None:
@@ -376,25 +379,3 @@ class Importer:
             if label not in names:
                 self.origin[node] = (*names, label)
             pending.extend(node.args)
-
-
-def _attributes(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
-    """Attributes by name; references to attributes of the enclosing function are resolved."""
-    found = {}
-    for a in node.attribute:
-        if not a.ref_attr_name:
-            found[a.name] = a
-        elif a.ref_attr_name in scope.attributes:
-            found[a.name] = scope.attributes[a.ref_attr_name]
-    return {name: a for name, a in found.items() if a.type != AttributeProto.UNDEFINED}
-
-
-def _without(node: NodeProto, absent: set[str]) -> NodeProto:
-    """The node without the operands that are ``absent``: optional inputs of the function that its caller omits."""
-    if not absent.intersection(node.input):
-        return node
-    result = NodeProto()
-    result.CopyFrom(node)
-    del result.input[:]
-    result.input.extend("" if name in absent else name for name in node.input)
-    return result

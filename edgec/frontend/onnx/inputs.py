@@ -9,12 +9,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from onnx import TypeProto, ValueInfoProto
+from onnx import TensorProto, TypeProto, ValueInfoProto
 
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.implied import example
 from edgec.frontend.onnx.model import Model, element_type
 from edgec.frontend.onnx.sequences import Absent, Item, TensorList, numbered
+from edgec.frontend.onnx.strings import Strings, rows_of
 from edgec.frontend.values import MAX_ELEMENTS, Value, constant
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Node, placeholder
@@ -26,6 +27,8 @@ from edgec.text import listed, printable
 
 #: A dimension as the model declares it: a size, a symbol, or nothing.
 Open = int | str | None
+#: How the name of the last dimension of an input of strings ends, the bytes of each; and a number for examples.
+WIDTH, _USUAL = " bytes", 32
 
 
 class OpenShapes(UsageError):
@@ -40,7 +43,7 @@ def declared_types(
         s.values.name for s in model.proto.graph.sparse_initializer
     }
     about = {*shapes, *values}
-    inputs = [_Input(i, about, model.where) for i in model.proto.graph.input if i.name not in given]
+    inputs = [_Input(i, about, model) for i in model.proto.graph.input if i.name not in given]
     return {name: i.declared for i in inputs for name in i.names}
 
 
@@ -69,7 +72,7 @@ def bind_inputs(
     graph = model.proto.graph
     given = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     about = {*shapes, *values, *(d.rpartition(".")[0] for d in dims)}
-    inputs = [_Input(i, about, model.where) for i in graph.input if i.name not in given]
+    inputs = [_Input(i, about, model) for i in graph.input if i.name not in given]
     declared = {name: i.declared for i in inputs for name in i.names}
     empty = {i.name for i in inputs if i.kind == "list" and not i.names and i.is_there}
     for option, names in (("shape", shapes), ("value", values)):
@@ -80,7 +83,7 @@ def bind_inputs(
                 hint=f"its inputs are {listed(i.shown for i in inputs)}",
                 where=model.where,
             )
-    arrays = {name: np.asarray(value) for name, value in values.items()}
+    arrays = {name: _array(value) for name, value in values.items()}
     wanted = {n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}
     wanted |= {n: tuple(int(d) for d in s) for n, s in shapes.items() if n not in empty}
     ranges = _Ranges(dims, extents)
@@ -101,6 +104,12 @@ def bind_inputs(
             nodes.append(placeholder(name, Type(dtype, concrete[name])))
             bound[name] = Value(nodes[-1])
     return tuple(nodes), {i.name: i.item(bound) for i in inputs}
+
+
+def _array(value: Any) -> np.ndarray:
+    """A value of the user's; strings as rows of bytes."""
+    array = np.asarray(value)
+    return rows_of(array) if array.dtype.kind in "USO" else array
 
 
 class _Ranges:
@@ -150,8 +159,8 @@ def identifier_of(name: str, taken: set[str]) -> str:
 class _Input:
     """An input as the model declares it: one tensor, or a list of them, and whether it has to be there."""
 
-    def __init__(self, info: ValueInfoProto, given: set[str], where: str) -> None:
-        self.name = info.name
+    def __init__(self, info: ValueInfoProto, given: set[str], model: Model) -> None:
+        self.name, where = info.name, model.where
         shown = printable(info.name)
         type_ = info.type
         is_optional = type_.WhichOneof("value") == "optional_type"
@@ -175,12 +184,19 @@ class _Input:
             )
         if not self.is_there:
             self.names = []
+        self.is_text = type_.tensor_type.elem_type == TensorProto.STRING
+        if self.is_text and self.kind == "list":
+            hint = "give the tensors one by one"
+            raise ModelError(f"input '{shown}' is a sequence of strings", hint=hint, where=where)
         try:
-            dtype, dims = _declared(type_.tensor_type)
+            dtype, dims = _declared(self.name, type_.tensor_type)
         except ModelError as error:
             raise ModelError(f"input '{shown}': {error.message}", hint=error.hint, where=where) from None
         if dims is not None and self.kind == "list":  # each tensor has its own size where a symbol stands
             dims = tuple(d if isinstance(d, int) else None for d in dims)
+        readers = [n for n in model.proto.graph.node if self.name in n.input]
+        if readers and all(n.op_type == "ImageDecoder" for n in readers):
+            dims = None  # the bytes of a file, or the pixels of a picture
         self.declared = dtype, dims
 
     @property
@@ -190,12 +206,15 @@ class _Input:
     def item(self, bound: Mapping[str, Value]) -> Item:
         if not self.is_there:
             return Absent()
+        if self.is_text:
+            return Strings(bound[self.name])
         return TensorList(tuple(bound[n] for n in self.names)) if self.kind == "list" else bound[self.name]
 
 
-def _declared(tensor: TypeProto.Tensor) -> tuple[str, tuple[Open, ...] | None]:
+def _declared(name: str, tensor: TypeProto.Tensor) -> tuple[str, tuple[Open, ...] | None]:
     """Element type and dimensions (None when not even their number is known) of an input."""
-    dtype = element_type(tensor.elem_type)
+    is_text = tensor.elem_type == TensorProto.STRING
+    dtype = "u8" if is_text else element_type(tensor.elem_type)
     if not tensor.HasField("shape"):
         return dtype, None
     dims: list[Open] = []
@@ -205,7 +224,7 @@ def _declared(tensor: TypeProto.Tensor) -> tuple[str, tuple[Open, ...] | None]:
         symbol = d.dim_param if d.dim_param != "?" else ""
         dims.append(int(d.dim_value) if kind == "dim_value" else symbol or None)
     # Some exporters write -1 for a dimension that is left open.
-    return dtype, tuple(None if d == -1 else d for d in dims)
+    return dtype, (*(None if d == -1 else d for d in dims), *([name + WIDTH] if is_text else []))
 
 
 def _resolve(
@@ -258,7 +277,8 @@ def _resolve(
         options = []
         for name in open_inputs:
             dims = declared[name][1]
-            sizes = [str(d if isinstance(d, int) else example(symbols.get(str(d), 1))) for d in dims or ()]
+            usual = {name + WIDTH: _USUAL, **symbols}
+            sizes = [str(d if isinstance(d, int) else example(usual.get(str(d), 1))) for d in dims or ()]
             text = f"{printable(name)}={','.join(sizes) if dims is not None else '1,...'}"
             options.append(f"--shape {shlex.quote(text) if dims is not None else text}")
         ranged = [dimension_hint(n) for n in _open_names(declared, open_inputs, symbols)] or ["--dim NAME=1..8"]
@@ -283,7 +303,7 @@ def _open_names(
         dim if isinstance(dim, str) else f"{name}.{axis}": None
         for name in names
         for axis, dim in enumerate(declared[name][1] or ())
-        if not isinstance(dim, int) and dim not in symbols
+        if not isinstance(dim, int) and dim not in symbols and dim != name + WIDTH
     }
     return list(found)
 

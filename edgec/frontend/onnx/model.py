@@ -171,6 +171,15 @@ def _check_text(message: Any, where: str) -> None:
                     raise ModelError(f"a {field.name} is no text", hint="the file is damaged", where=where)
 
 
+def metadata_of(model: Model) -> dict[str, str]:
+    proto = model.proto
+    found = {printable(p.key): printable(p.value, 1000) for p in proto.metadata_props}
+    if proto.producer_name:
+        found["producer"] = printable(f"{proto.producer_name} {proto.producer_version}".strip())
+    found["opset"] = ", ".join(f"{printable(d) or 'ai.onnx'} {v}" for d, v in sorted(model.opsets.items()))
+    return found
+
+
 def element_type(code: int) -> str:
     """edgec's name of an ONNX element type; raises ModelError for one it does not hold."""
     try:

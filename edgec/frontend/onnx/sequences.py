@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from edgec.frontend.onnx.strings import Strings
 from edgec.frontend.values import Value
 
 
@@ -24,7 +25,7 @@ class Absent:
 
 
 #: What a name of a model may mean.
-Item = Value | TensorList | Absent
+Item = Value | TensorList | Absent | Strings
 
 
 def values_of(items: Iterable[Item | None]) -> list[Value]:
@@ -35,6 +36,8 @@ def values_of(items: Iterable[Item | None]) -> list[Value]:
             found.append(item)
         elif isinstance(item, TensorList):
             found.extend(item.parts)
+        elif isinstance(item, Strings):
+            found.append(item.rows)
     return found
 
 
@@ -47,4 +50,6 @@ def named(name: str, item: Item) -> list[tuple[str, Value]]:
     """The tensors of an output with their names: one, one a part of a list, or none."""
     if isinstance(item, Value):
         return [(name, item)]
+    if isinstance(item, Strings):
+        return [(name, item.rows)]
     return [(numbered(name, k), v) for k, v in enumerate(item.parts)] if isinstance(item, TensorList) else []

@@ -16,6 +16,7 @@ from edgec.errors import ModelError
 from edgec.frontend.onnx.model import Model, domain_name, element_type, opset_versions
 from edgec.frontend.onnx.schema import schema_of
 from edgec.frontend.onnx.sequences import Item
+from edgec.frontend.onnx.strings import Strings
 from edgec.frontend.values import Value
 from edgec.text import listed, printable
 
@@ -34,6 +35,9 @@ def check_declared(model: Model, outputs: Mapping[str, Item]) -> None:
     """Raises ModelError where an output is of another element type than the model declares."""
     for declared in model.proto.graph.output:
         value, kind = outputs[declared.name], declared.type.WhichOneof("value")
+        if isinstance(value, Strings) and declared.type.tensor_type.elem_type == TensorProto.STRING:
+            continue
+        value = value.rows if isinstance(value, Strings) else value
         if isinstance(value, Value) and kind == "tensor_type" and declared.type.tensor_type.elem_type:
             if declared.type.tensor_type.elem_type == TensorProto.STRING and value.dtype == "i64":
                 continue  # a label, of which the import has told that it is a number

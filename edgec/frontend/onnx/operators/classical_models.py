@@ -9,6 +9,7 @@ import numpy as np
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.operators.classical import ML
 from edgec.frontend.onnx.operators.scores import best, either, labels_of, of_two, transform_of, transformed
+from edgec.frontend.onnx.strings import Strings, of_one_width
 from edgec.frontend.values import Value, concat, constant, emit, select
 
 
@@ -92,9 +93,10 @@ def feature_vectorizer(call: Call) -> Value:
 @onnx("OneHotEncoder", domain=ML)
 def one_hot_encoder(call: Call) -> Value:
     """A new last dimension, with a 1 where the element is that category."""
-    x, categories = call[0], call.attribute("cats_int64s")
-    if not categories:
-        raise call.error("categories that are strings are not supported", "encode them in your own code")
+    if call.attribute("cats_strings"):
+        words, known = of_one_width([call.strings(0), Strings(constant(call.texts("cats_strings")))])
+        return words.unsqueeze(-2).equals(known).reduce("and", [-1], keep=False).cast("f32")
+    x, categories = call[0], call.required("cats_int64s")
     x = emit("trunc", x).cast("i64") if x.is_float else x.cast("i64")
     return x.unsqueeze(-1).equals(constant(np.asarray(categories, np.int64))).cast("f32")
 

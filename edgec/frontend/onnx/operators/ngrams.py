@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
-from edgec.frontend.values import Value, check_table, concat, constant, full
+from edgec.frontend.onnx.strings import Strings, of_one_width, rows_of
+from edgec.frontend.values import Value, check_table, concat, constant, full, select
 
 
 @onnx("TfIdfVectorizer")
 def tf_idf_vectorizer(call: Call) -> Value:
     """Counts, or weights, of n-grams whose tokens stand 1 to ``max_skip_count`` + 1 apart."""
-    pool = call.attribute("pool_int64s")
-    if not pool:
-        raise call.error("strings are not supported", "give tokens as numbers")
-    x = call[0].reshape(1, call[0].shape[0]) if call[0].rank == 1 else call[0]
+    tokens, pool = _numbered(call)
+    x = tokens.reshape(1, tokens.shape[0]) if tokens.rank == 1 else tokens
     starts = [*call.required("ngram_counts"), len(pool)]
     columns = np.asarray(call.required("ngram_indexes"), np.int64)
     shortest, longest = call.required("min_gram_length"), call.required("max_gram_length")
@@ -35,7 +36,19 @@ def tf_idf_vectorizer(call: Call) -> Value:
     onto[np.arange(len(where)), where] = 1
     y = concat(counts, 1) @ constant(onto) if counts else full((x.shape[0], width), 0.0, "f32")
     y = _weighted(call, y)
-    return y.reshape(width) if call[0].rank == 1 else y
+    return y.reshape(width) if tokens.rank == 1 else y
+
+
+def _numbered(call: Call) -> tuple[Value, Sequence[int]]:
+    """Tokens as numbers, and the n-grams of these: words are numbered by those that n-grams name, others are -1."""
+    if not call.attribute("pool_strings"):
+        return call[0], call.required("pool_int64s")
+    pool = call.required("pool_strings")
+    words = {word: k for k, word in enumerate(dict.fromkeys(pool))}
+    given, known = of_one_width([call.strings(0), Strings(constant(rows_of(np.array([*words], object))))])
+    same = given.unsqueeze(-2).equals(known).reduce("and", [-1], keep=False)
+    numbered = select(same, constant(np.arange(len(words))), -1).reduce("max", [-1], keep=False)
+    return numbered, [words[w] for w in pool]
 
 
 def _occurrences(x: Value, grams: np.ndarray, steps: range) -> Value:

@@ -8,6 +8,8 @@ import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.model import element_type
+from edgec.frontend.onnx.sequences import Item
+from edgec.frontend.onnx.strings import Strings, rows_of
 from edgec.frontend.symbolic import known_elements
 from edgec.frontend.values import (
     MAX_ELEMENTS,
@@ -25,7 +27,7 @@ from edgec.ir.expr import Extent
 
 
 @onnx("Constant")
-def constant_(call: Call) -> Value:
+def constant_(call: Call) -> Item:
     kinds = {
         "value_float": np.float32,
         "value_floats": np.float32,
@@ -34,10 +36,12 @@ def constant_(call: Call) -> Value:
     }
     for name, value in call.attributes.items():
         if name in ("value", "sparse_value"):
-            return constant(value)
+            return value if isinstance(value, Strings) else constant(value)
+        if name in ("value_string", "value_strings"):
+            return Strings(constant(rows_of(np.array(value, object))))
         if name in kinds:
             return constant(np.asarray(value, kinds[name]))
-    raise call.error("a constant without a number", "strings are not supported")
+    raise call.error("a constant without a value")
 
 
 @onnx("Shape")

@@ -1,0 +1,187 @@
+"""Strings as rows of bytes: operators on them against Python's own, at run time, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import edgec
+from edgec.errors import EdgecError, ModelError, UsageError
+from edgec.frontend.onnx import import_model
+from edgec.frontend.onnx.regular import table
+from edgec.frontend.onnx.strings import rows_of, strings_of
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph
+
+WORDS = ["a-b--c", "", " the  quick fox ", "-", "no", "éa-", "x" * 12]
+TEXT = TensorProto.STRING
+
+
+def network(nodes: list[Any], inputs: dict[str, list[int]], kind: int = TEXT, outputs: tuple[str, ...] = ("y",)) -> Any:
+    made = helper.make_model(
+        helper.make_graph(
+            nodes, "net", [helper.make_tensor_value_info(n, TEXT, s) for n, s in inputs.items()],
+            [helper.make_tensor_value_info(n, TensorProto.INT64 if k else kind, None) for k, n in enumerate(outputs)],
+        ),
+        opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 4)],
+    )  # fmt: skip
+    made.ir_version = 9
+    return made
+
+
+def run(model: Any, **words: Any) -> dict[str, np.ndarray]:
+    rows = {name: rows_of(np.array(given, object), 20) for name, given in words.items()}
+    graph: Graph = import_model(model, {name: r.shape for name, r in rows.items()})
+    assert {n.attributes["name"] for n in graph.inputs} == set(words)  # nothing is folded
+    return dict(evaluate.run(graph, rows))
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, 2])
+@pytest.mark.parametrize("delimiter", ["", "-", "--", "ab", "aba"])
+def test_split(delimiter: str, limit: int | None) -> None:
+    given = {} if limit is None else {"maxsplit": limit}
+    node = helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter=delimiter, **given)
+    words = [*WORDS, "cabab", "--ab--", "ababaxaba", "-----"]
+    found = run(network([node], {"x": [len(words)]}, outputs=("y", "n")), x=words)
+    want = [w.split(delimiter or None, -1 if limit is None else limit) for w in words]
+    assert found["n"].tolist() == [len(w) for w in want]
+    most = max(map(len, want))
+    assert strings_of(found["y"]).tolist() == [w + [""] * (most - len(w)) for w in want]
+
+
+def test_concatenation_and_moves() -> None:
+    nodes = [
+        helper.make_node("StringConcat", ["x", "x"], ["twice"]),
+        helper.make_node("Concat", ["x", "twice"], ["both"], axis=0),
+        helper.make_node("Constant", [], ["places"], value_ints=[8, 1, 6]),
+        helper.make_node("Gather", ["both", "places"], ["y"], axis=0),
+    ]
+    found = run(network(nodes, {"x": [len(WORDS)]}), x=WORDS)
+    assert strings_of(found["y"]).tolist() == [WORDS[1] * 2, WORDS[1], WORDS[6]]
+
+
+def test_equality_with_constants() -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value_strings=["-", "a longer one than the rows are"]),
+        helper.make_node("Unsqueeze", ["x", "axis"], ["column"]),
+        helper.make_node("Equal", ["column", "c"], ["y"]),
+    ]
+    model = network(nodes, {"x": [len(WORDS)]}, TensorProto.BOOL)
+    model.graph.initializer.append(helper.make_tensor("axis", TensorProto.INT64, [1], [1]))
+    assert run(model, x=WORDS)["y"].tolist() == [[w == "-", False] for w in WORDS]
+
+
+@pytest.mark.parametrize("action", ["UPPER", "LOWER", "NONE"])
+@pytest.mark.parametrize("sensitive", [0, 1])
+def test_normalizer(action: str, sensitive: int) -> None:
+    words = ["The", "fox", "the", "End", ""]
+    node = helper.make_node(
+        "StringNormalizer",
+        ["x"],
+        ["y"],
+        case_change_action=action,
+        is_case_sensitive=sensitive,
+        stopwords=["the", "end"],
+    )
+    kept = [w for w in words if (w if sensitive else w.lower()) not in ("the", "end")]
+    change = {"UPPER": str.upper, "LOWER": str.lower, "NONE": str}[action]
+    assert strings_of(run(network([node], {"x": [5]}), x=words)["y"]).tolist() == [change(w) for w in kept]
+    assert strings_of(run(network([node], {"x": [2]}), x=["the", "end"])["y"]).tolist() == [""]
+    if action != "NONE":
+        with pytest.raises(EdgecError, match="beyond ASCII"):
+            run(network([node], {"x": [1]}), x=["É"])
+
+
+def test_encoders() -> None:
+    words = ["b", "é", "", "bb"]
+    to_words = helper.make_node(
+        "LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_strings=["b", "é"], values_strings=["one", "two"],
+        default_string="none",
+    )  # fmt: skip
+    assert strings_of(run(network([to_words], {"x": [4]}), x=words)["y"]).tolist() == ["one", "two", "none", "none"]
+    hot = helper.make_node("OneHotEncoder", ["x"], ["y"], domain="ai.onnx.ml", cats_strings=["b", ""])
+    found = run(network([hot], {"x": [4]}, TensorProto.FLOAT), x=words)["y"]
+    assert found.tolist() == [[1, 0], [0, 0], [0, 1], [0, 0]]
+    counts = helper.make_node(
+        "TfIdfVectorizer", ["x"], ["y"], mode="TF", min_gram_length=1, max_gram_length=2, max_skip_count=0,
+        ngram_counts=[0, 2], ngram_indexes=[0, 1, 2], pool_strings=["b", "é", "b", "é"],
+    )  # fmt: skip
+    assert run(network([counts], {"x": [5]}, TensorProto.FLOAT), x=[*words, "b"])["y"].tolist() == [2, 1, 1]
+
+
+PATTERNS = [
+    r"(\W|^)[\w.\-]{0,5}@(ab|c)\.c(\W|$)", r"a*?b+c?", r"(?:ab|a)(bc|c)", r"\bab\b.?\Bc", "[^a-c]+|é{2}",
+    r"[[:alpha:]\d-]*",
+    r"(a{2,3}){2}|x{0}b", ".*a.", r"(?P<n>a|b|)*c", r"\x41\.\\",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_match_what_pythons_do(pattern: str) -> None:
+    random = np.random.default_rng(7)
+    following, matches = table(pattern)
+    wanted = re.compile(pattern.replace("[:alpha:]", "a-zA-Z"), re.ASCII)
+    verdicts = set()
+    for _ in range(400):
+        word = "".join(random.choice([*"aabbcc@.-\n é\\A"], int(random.integers(0, 9))))
+        state = 0
+        for byte in word.encode():
+            state = following[state][byte]
+        want = wanted.fullmatch(word) is not None
+        assert bool(matches[state]) == want, word
+        verdicts.add(want)
+    for word in ("aaaa", "ab", "@c.c", "éé", "A.\\", "ab c", "ca!"):
+        state = 0
+        for byte in word.encode():
+            state = following[state][byte]
+        assert bool(matches[state]) == (wanted.fullmatch(word) is not None), word
+
+
+@pytest.mark.parametrize(
+    "pattern, told",
+    [("(a", "its"), ("a)", "its"), ("a**", "repetition"), ("*a", "nothing"), (r"(a)\1", "unknown"), ("[b-a]", "range"),
+     ("a{1001}", "repetition"), ("(?i)a", "flags"), ("[é]", "beyond ASCII"), ("[[:foo:]]", "class"), ("a\\", "early"),
+     ("(((a{50}){50}){50})", "too large"), ("(a|b)*a(a|b){14}", "too many states"), ("(" * 60, "brackets")],
+)  # fmt: skip
+def test_patterns_that_are_refused(pattern: str, told: str) -> None:
+    with pytest.raises(ModelError, match=told):
+        table(pattern)
+
+
+def test_long_strings_are_matched_in_kernels_of_their_own() -> None:
+    """A lookup in a lookup, 80 times, is no one formula."""
+    node = helper.make_node("RegexFullMatch", ["x"], ["y"], pattern="(ab)*")
+    built = edgec.build(network([node], {"x": [3]}, TensorProto.BOOL), shapes={"x": (3, 80)})
+    words = rows_of(np.array(["ab" * 40, "", "aba"], object), 80)
+    assert built.run({"x": words})["y"].tolist() == [True, True, False]
+
+
+def test_refusals_name_the_operand_and_the_width() -> None:
+    node = helper.make_node("Hardmax", ["x"], ["y"])
+    with pytest.raises(ModelError):
+        run(network([node], {"x": [3]}), x=["a", "b", "c"])
+    copy = network([helper.make_node("Identity", ["x"], ["y"])], {"x": [3]})
+    with pytest.raises(UsageError, match="open") as error:
+        import_model(copy)
+    assert "--shape x=3,32" in str(error.value.hint)
+    with pytest.raises(ModelError, match="4 bytes for a width of 3"):
+        rows_of(np.array(["abcd"]), 3)
+    with pytest.raises(ModelError, match="zero byte"):
+        rows_of(np.array(["a\0b"], object))
+    wrong = helper.make_tensor("c", TEXT, [1], [b"a"])
+    wrong.dims[0] = 2
+    damaged = network([helper.make_node("Identity", ["c"], ["y"])], {})
+    damaged.graph.initializer.append(wrong)
+    with pytest.raises(ModelError, match="has 1 strings"):
+        import_model(damaged)
+
+
+def test_rows_are_numpys_own() -> None:
+    words = np.array(["ab", "", "éx"])
+    numpys = np.char.encode(words, "utf-8").astype("S6").view(np.uint8).reshape(3, 6)
+    assert np.array_equal(rows_of(words, 6), numpys)
+    assert strings_of(numpys).tolist() == words.tolist()
