@@ -37,6 +37,7 @@ from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
 from edgec.pipeline.context import Context
+from edgec.pipeline.preprocessing import with_preprocessing
 from edgec.pipeline.run import Run
 from edgec.pipeline.training import trained_run
 from edgec.progress import Progress, silent
@@ -232,6 +233,9 @@ def build(
     is_compiled = options.device.hosted or "web" in extras
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
+    origin = parsed.path if parsed is not None else None
+    if parsed is not None:
+        parsed, options = with_preprocessing(parsed, options)
     options = with_lock(options, settings, lock_of(lock)) if lock is not None else with_sweep(options, settings, parsed)
     facts = lock_facts(options, parsed, start)
     frozen = locked(Path(lock), facts) if lock is not None else variants
@@ -246,7 +250,6 @@ def build(
     )
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
-    origin = parsed.path if parsed is not None else None
     if options.training is not None:
         if parsed is None or start != "import" or save is not None:
             hint = "build without --from and --save-stages"

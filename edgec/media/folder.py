@@ -18,7 +18,6 @@ from edgec.text import listed, printable
 
 #: Bytes of all arrays together.
 MOST_BYTES = 4 << 30
-_SMALL = (1, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -122,25 +121,15 @@ def _input(graph: Graph, name: str | None) -> Node:
 
 
 def _pictures(node: Node, wanted: pictures.Preparation) -> tuple[Callable[[Path], np.ndarray], str]:
-    shape, dtype, shown = node.type.shape, node.type.dtype, printable(str(node.attributes["name"]))
-    sides = {"first": 1, "last": 3}
-    told = f"input '{shown}' is {dtype}{list(shape)}"
-    if len(shape) != 4 or dtype not in ("f32", "u8"):
-        raise UsageError(told, hint="pictures are f32 or u8 with 4 dimensions, channels second or last", where=shown)
-    fitting = [w for w, axis in sides.items() if shape[axis] in _SMALL and wanted.layout in (None, w)]
-    if len(fitting) != 1:
-        hint = "add layout=first or layout=last to --picture" if fitting else "pictures have 1, 3 or 4 channels"
-        raise UsageError(told, hint=hint, where=shown)
-    is_first = fitting == ["first"]
-    channels, height, width = (shape[k] for k in ((1, 2, 3) if is_first else (3, 1, 2)))
-    frame = pictures.Frame(height, width, channels, is_first, dtype == "u8")
+    shown = printable(str(node.attributes["name"]))
+    frame = pictures.frame_of(node.type.shape, node.type.dtype, shown, wanted.layout)
     pictures.check(frame, wanted)
     how = (
         "bytes"
         if frame.is_bytes
         else f"(value / {_words(wanted.scale)} - {_words(wanted.mean)}) / {_words(wanted.std)}"
     )
-    return lambda path: pictures.read(path, frame, wanted), f"{height} x {width} x {channels} by {wanted.fit}, {how}"
+    return lambda path: pictures.read(path, frame, wanted), f"{frame.height} x {frame.width} x {frame.channels} by {wanted.fit}, {how}"
 
 
 def _sounds(node: Node, wanted: sounds.Preparation) -> tuple[Callable[[Path], np.ndarray], str]:

@@ -20,8 +20,10 @@ from edgec.emit.weights import PLACES as WEIGHT_PLACES
 from edgec.errors import UsageError
 from edgec.frontend.language.cache import KINDS, Kind
 from edgec.frontend.language.lora import LoraOption, option_of
+from edgec.frontend.preprocessing.asked import PictureBytes, asked
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
+from edgec.media import pictures, sounds
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.cores import asked_cores
 from edgec.options.dispatch import levels_of, names_of
@@ -69,6 +71,9 @@ class Options:
     lora: LoraOption | None
     numeric: Numeric
     error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
+    pre: PictureBytes | None  # in front of the network
+    picture: pictures.Preparation
+    sound: sounds.Preparation | None
     quantize: str
     calibrate: str | Path
     observer: str
@@ -343,6 +348,9 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "chat_template": lambda given: None if given is None else Path(given),
     "cache": lambda kind: None if kind is None else _one_of("cache", kind, KINDS),
     "lora": lambda given: None if given is None else option_of(given),
+    "pre": lambda text: None if text is None else asked(text),
+    "picture": lambda text: pictures.Preparation.parse(text or ""),
+    "sound": lambda text: None if text is None else sounds.Preparation.parse(text),
     "numeric": _numeric,
     "observer": lambda name: _one_of("observer", name, OBSERVERS),
     "corrections": _corrections,

@@ -22,6 +22,7 @@ Folders = Iterable[Union[str, Path]]
 
 TARGET = "Target"
 SHAPES = "Shapes, inputs and states"
+PICTURES = "Pictures and sounds"
 COMPRESSION = "Compression"
 TRAINING = "Training"
 REWRITING = "Rewriting and fusion"
@@ -195,6 +196,25 @@ class Settings(TypedDict, total=False):
             metavar="FILE", is_path=lambda value: True,
         ),
     ]  # fmt: skip
+
+    pre: Annotated[
+        str | None,
+        Option(
+            "Preprocessing as part of the network, for pictures in bytes: picture=FORMAT:HEIGHTxWIDTH, as in "
+            "picture=rgb8:480x640 (bgr8, rgba8, bgra8, gray8, nv12); range=limited|full, matrix=bt601|bt709, input=NAME.",
+            PICTURES, metavar="WORDS",
+        ),
+    ]  # fmt: skip
+    picture: Annotated[
+        str | None,
+        Option(
+            "Way from a picture to an input: fit=crop|stretch|pad, resize=N, filter=bilinear|bicubic|lanczos|nearest, "
+            "order=rgb|bgr, scale=255, mean=A/B/C, std=A/B/C, fill=114, layout=first|last.", PICTURES, metavar="WORDS",
+        ),
+    ]  # fmt: skip
+    sound: Annotated[
+        str | None, Option("Way from a sound: rate=16000, part=first|middle.", PICTURES, metavar="WORDS")
+    ]
 
     quantize: Annotated[
         str,

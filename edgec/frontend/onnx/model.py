@@ -42,7 +42,8 @@ _FOREIGN = (
 class Model:
     """A parsed model, where it came from, and the folder its external weights may lie in (None: nowhere).
 
-    ``path`` is the file itself, where it came from one.
+    ``path`` is the file itself, where it came from one; ``preprocessed`` the name of an input that operators of
+    `edgec.frontend.preprocessing` compute now.
     """
 
     proto: onnx.ModelProto
@@ -50,6 +51,7 @@ class Model:
     where: str
     folder: Folder | None
     path: Path | None = None
+    preprocessed: str = ""
 
     @property
     def opsets(self) -> dict[str, int]:

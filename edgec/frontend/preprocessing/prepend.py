@@ -1,0 +1,93 @@
+"""A model with preprocessing in front of one of its inputs, which its graph computes then.
+
+What follows (rewriting, fusion, checks beside onnxruntime) knows nothing of it: the model is an ONNX model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.onnx.model import Model
+from edgec.frontend.preprocessing.asked import OPTION, PictureBytes
+from edgec.frontend.preprocessing.nodes import OLDEST, Nodes, names_in
+from edgec.frontend.preprocessing.picture import picture
+from edgec.media.pictures import Preparation, frame_of
+from edgec.text import listed, printable
+
+#: Element types of inputs that a picture becomes, with their name as a frame has it.
+_ELEMENTS = {TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f32", TensorProto.UINT8: "u8"}
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def prepended(model: Any, given: PictureBytes, wanted: Preparation, shapes: Shapes) -> tuple[Model, Shapes]:
+    """The model with work in front of an input, and the shapes of the other inputs.
+
+    Raises UsageError where the model is not in ONNX, or has no such input.
+    """
+    if not isinstance(model, Model):
+        raise UsageError("preprocessing is put in front of ONNX models alone", hint="leave out --pre", where=OPTION)
+    opset = model.opsets.get("", 0)
+    if opset < OLDEST:
+        hint = f"onnx.version_converter.convert_version(model, {OLDEST}) makes it newer"
+        raise UsageError(f"the model has operator set {opset}", hint=hint, where=OPTION)
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model.proto)
+    graph = proto.graph
+    port = _port(graph, given.input)
+    shape = _shape(port, shapes)
+    inner, shown, element = port.name, printable(port.name), port.type.tensor_type.elem_type
+    dtype = _ELEMENTS.get(element, TensorProto.DataType.Name(element).lower())
+    if shape[:1] != (1,) and len(shape) == 4:
+        raise UsageError(f"input '{shown}' takes {shape[0]} pictures", hint="one at a time is preprocessed", where=shown)
+    frame = frame_of(shape, dtype, shown, wanted.layout)
+    nodes = Nodes(names_in(graph), opset)
+    name = nodes.name("picture")
+    result = picture(nodes, name, given, frame, wanted, element)
+    nodes.nodes.append(helper.make_node("Identity", [result], [inner], name=nodes.name("pre/input")))
+    port.CopyFrom(helper.make_tensor_value_info(name, TensorProto.UINT8, given.shape))
+    own = list(graph.node)
+    del graph.node[:]
+    graph.node.extend([*nodes.nodes, *own])
+    graph.initializer.extend(nodes.constants)
+    return replace(model, proto=proto, path=None, preprocessed=inner), without(shapes, inner)
+
+
+def without(shapes: Shapes, inner: str) -> Shapes:
+    """The shapes of inputs but that of one that is no input any more."""
+    return {name: shape for name, shape in shapes.items() if name != inner}
+
+
+def _port(graph: onnx.GraphProto, name: str | None) -> onnx.ValueInfoProto:
+    """The one input, or that of a name."""
+    constants = {t.name for t in graph.initializer}
+    ports = [p for p in graph.input if p.name not in constants]
+    if name is None and len(ports) != 1:
+        told = f"the network has {len(ports)} inputs: {listed(p.name for p in ports)}"
+        raise UsageError(told, hint="add input=NAME to --pre", where=OPTION)
+    found = [p for p in ports if name in (None, p.name)]
+    if not found:
+        hint = f"it has {listed(p.name for p in ports)}"
+        raise UsageError(f"there is no input '{printable(str(name))}'", hint=hint, where=OPTION)
+    return found[0]
+
+
+def _shape(port: onnx.ValueInfoProto, shapes: Shapes) -> tuple[int, ...]:
+    """The extents of an input: those that were given, or that the model has; a batch that it leaves open is 1."""
+    shown, declared = printable(port.name), port.type.tensor_type
+    if not port.type.HasField("tensor_type"):
+        raise ModelError(f"input '{shown}' is no tensor", hint="name another one: input=NAME", where=OPTION)
+    if port.name in shapes:
+        return tuple(int(n) for n in shapes[port.name])
+    found = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
+    found[:1] = [1 if n is None else n for n in found[:1]]
+    if None in found or not declared.HasField("shape"):
+        told = f"input '{shown}' has open dimensions"
+        raise UsageError(told, hint=f"fix them with --shape {shown}=1,3,224,224", where=OPTION)
+    return tuple(n for n in found if n is not None)
