@@ -13,14 +13,13 @@ from edgec.errors import UsageError
 from edgec.execute.samples import fits, random_inputs
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
+from edgec.media.folder import LABELS
 from edgec.untrusted import read_arrays, regular
 
 Arrays = Mapping[str, np.ndarray]
 #: Inputs that are drawn where there are no data.
 DRAWN = 8
 RANDOM = "random"
-#: The array of what samples are, as `edgec check --data` reads it.
-LABELS = "labels"
 
 
 def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.compress.calibrate import LABELS
 from edgec.errors import UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
 from edgec.media import pictures, sounds
+from edgec.media.camera import bytes_of
+from edgec.media.way import Way
 from edgec.progress import Progress, silent
 from edgec.text import listed, printable
 
+#: The array of what samples are, as `edgec check --data` reads it.
+LABELS = "labels"
 #: Bytes of all arrays together.
 MOST_BYTES = 4 << 30
 
@@ -32,8 +35,7 @@ class Samples:
 def samples(
     graph: Graph,
     folder: Path,
-    picture: str | None = None,
-    sound: str | None = None,
+    way: Way = Way(),
     name: str | None = None,
     most: int | None = None,
     seed: int = 0,
@@ -50,13 +52,13 @@ def samples(
         kept = np.random.default_rng(seed).choice(len(found), most, replace=False)
         found = [found[k] for k in sorted(kept)]
     if is_sound:
-        if picture is not None:
+        if way.picture is not None:
             raise UsageError("the folder has sounds", hint="say --sound rate=16000", where=pictures.OPTION)
-        read, told = _sounds(node, sounds.Preparation.parse(sound or ""))
+        read, told = _sounds(node, way.sound or sounds.Preparation.parse(""))
     else:
-        if sound is not None:
+        if way.sound is not None:
             raise UsageError("the folder has pictures", hint="say --picture", where=sounds.OPTION)
-        read, told = _pictures(node, pictures.Preparation.parse(picture or ""))
+        read, told = _pictures(node, way)
     size = int(node.type.bytes)
     if size * len(found) > MOST_BYTES:
         told = f"{len(found)} samples take {size * len(found) >> 20} MiB, and {MOST_BYTES >> 20} are the most"
@@ -120,8 +122,11 @@ def _input(graph: Graph, name: str | None) -> Node:
     return node
 
 
-def _pictures(node: Node, wanted: pictures.Preparation) -> tuple[Callable[[Path], np.ndarray], str]:
-    shown = printable(str(node.attributes["name"]))
+def _pictures(node: Node, way: Way) -> tuple[Callable[[Path], np.ndarray], str]:
+    if way.pre is not None:
+        given = way.pre
+        return lambda path: bytes_of(path, given), f"{given.height} x {given.width}, {given.format}"
+    shown, wanted = printable(str(node.attributes["name"])), way.picture or pictures.Preparation()
     frame = pictures.frame_of(node.type.shape, node.type.dtype, shown, wanted.layout)
     pictures.check(frame, wanted)
     how = (
@@ -129,7 +134,8 @@ def _pictures(node: Node, wanted: pictures.Preparation) -> tuple[Callable[[Path]
         if frame.is_bytes
         else f"(value / {_words(wanted.scale)} - {_words(wanted.mean)}) / {_words(wanted.std)}"
     )
-    return lambda path: pictures.read(path, frame, wanted), f"{frame.height} x {frame.width} x {frame.channels} by {wanted.fit}, {how}"
+    told = f"{frame.height} x {frame.width} x {frame.channels} by {wanted.fit}, {how}"
+    return lambda path: pictures.read(path, frame, wanted), told
 
 
 def _sounds(node: Node, wanted: sounds.Preparation) -> tuple[Callable[[Path], np.ndarray], str]:

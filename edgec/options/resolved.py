@@ -24,6 +24,7 @@ from edgec.frontend.preprocessing.asked import PictureBytes, asked
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.media import pictures, sounds
+from edgec.media.way import Way
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.cores import asked_cores
 from edgec.options.dispatch import levels_of, names_of
@@ -72,7 +73,7 @@ class Options:
     numeric: Numeric
     error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
     pre: PictureBytes | None  # in front of the network
-    picture: pictures.Preparation
+    picture: pictures.Preparation | None
     sound: sounds.Preparation | None
     quantize: str
     calibrate: str | Path
@@ -100,6 +101,11 @@ class Options:
     limits: Limits
     training: Training | None
     retraining: Retraining | None
+
+    @property
+    def way(self) -> Way:
+        """The way from files of pictures or sounds to inputs."""
+        return Way(self.picture, self.sound, self.pre)
 
     @property
     def room(self) -> int:
@@ -349,7 +355,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "cache": lambda kind: None if kind is None else _one_of("cache", kind, KINDS),
     "lora": lambda given: None if given is None else option_of(given),
     "pre": lambda text: None if text is None else asked(text),
-    "picture": lambda text: pictures.Preparation.parse(text or ""),
+    "picture": lambda text: None if text is None else pictures.Preparation.parse(text),
     "sound": lambda text: None if text is None else sounds.Preparation.parse(text),
     "numeric": _numeric,
     "observer": lambda name: _one_of("observer", name, OBSERVERS),

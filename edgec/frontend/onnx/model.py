@@ -39,11 +39,22 @@ _FOREIGN = (
 
 
 @dataclass(frozen=True)
+class Front:
+    """Nodes in front of a model: the input that they compute, and nodes whose results are best kept in memory.
+
+    A result that many elements are computed of is one: pixels of rows that are summed already.
+    """
+
+    input: str
+    kept: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Model:
     """A parsed model, where it came from, and the folder its external weights may lie in (None: nowhere).
 
-    ``path`` is the file itself, where it came from one; ``preprocessed`` the name of an input that operators of
-    `edgec.frontend.preprocessing` compute now.
+    ``path`` is the file itself, where it came from one; ``front`` is what
+    `edgec.frontend.preprocessing` put in front of it.
     """
 
     proto: onnx.ModelProto
@@ -51,7 +62,7 @@ class Model:
     where: str
     folder: Folder | None
     path: Path | None = None
-    preprocessed: str = ""
+    front: Front | None = None
 
     @property
     def opsets(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ class Nodes:
         self.opset = opset
         self.nodes: list[NodeProto] = []
         self.constants: list[TensorProto] = []
+        self.kept: list[str] = []  # nodes whose results are read often
         self._taken = set(taken)
 
     def name(self, wanted: str) -> str:

@@ -52,7 +52,7 @@ def _of_pixels(nodes: Nodes, x: str, given: PictureBytes, frame: Frame, place: P
     channels = FORMATS[given.format]
     if channels == 4:
         x, channels = nodes.rows(x, 3, 0, 3), 3
-    y = _resized(nodes, nodes.cast(x, _FLOAT), given.height, given.width, place, filter)
+    y = _resized(nodes, nodes.cast(x, _FLOAT), (given.height, given.width, channels), place, filter)
     is_blue_first = given.format.startswith("bgr")
     if channels == 3 and frame.channels == 1:
         shares = _shares("bt601")
@@ -72,12 +72,12 @@ def _of_planes(nodes: Nodes, x: str, given: PictureBytes, frame: Frame, place: P
     height, width = given.height, given.width
     low, bright, colored = (16, 219, 224) if given.range == "limited" else (0, 255, 255)
     luma = nodes.reshaped(nodes.rows(x, 1, 0, height), 1, height, width, 1)
-    y = _resized(nodes, nodes.cast(luma, _FLOAT), height, width, place, filter)
+    y = _resized(nodes, nodes.cast(luma, _FLOAT), (height, width, 1), place, filter)
     y = nodes.scaled(nodes.less(y, np.asarray(low)), np.asarray(255 / bright))
     if frame.channels == 1:
         return nodes.within(y, 0, 255)
     chroma = nodes.reshaped(nodes.rows(x, 1, height, height * 3 // 2), 1, height // 2, width // 2, 2)
-    c = _resized(nodes, nodes.cast(chroma, _FLOAT), height // 2, width // 2, place, filter)
+    c = _resized(nodes, nodes.cast(chroma, _FLOAT), (height // 2, width // 2, 2), place, filter)
     c = nodes.scaled(nodes.less(c, np.asarray(128)), np.asarray(255 / colored))
     red, green, blue = _shares(given.matrix)
     of_blue = np.asarray([0, -2 * (1 - blue) * blue / green, 2 * (1 - blue)])
@@ -92,15 +92,22 @@ def _shares(matrix: str) -> tuple[float, float, float]:
     return red, 1 - red - blue, blue
 
 
-def _resized(nodes: Nodes, x: str, height: int, width: int, place: Place, filter: str) -> str:
+def _resized(nodes: Nodes, x: str, size: tuple[int, int, int], place: Place, filter: str) -> str:
     """The part [1, h, w, C] of a resized picture [1, H, W, C] that the input shows; rows are summed first."""
-    y = x
-    for axis, before, after, part in ((1, height, place.height, place.rows), (2, width, place.width, place.columns)):
-        start, end = part
-        if before != after:
-            y = nodes.weighted(y, axis, 4, *taps(before, after, filter, start, end - start))
-        elif (start, end) != (0, after):
-            y = nodes.rows(y, axis, start, end)
+    height, width, channels = size
+    (top, bottom), (left, right) = place.rows, place.columns
+    y, count = x, bottom - top
+    if height != place.height:  # pixels of a row lie next to each other, whatever their channel
+        flat = nodes.reshaped(x, 1, height, width * channels)
+        summed = nodes.weighted(flat, 1, 3, *taps(height, place.height, filter, top, count))
+        nodes.kept += [summed] if width != place.width else []
+        y = nodes.reshaped(summed, 1, count, width, channels)
+    elif (top, bottom) != (0, height):
+        y = nodes.rows(y, 1, top, bottom)
+    if width != place.width:
+        y = nodes.weighted(y, 2, 4, *taps(width, place.width, filter, left, right - left))
+    elif (left, right) != (0, width):
+        y = nodes.rows(y, 2, left, right)
     can_exceed = filter in ("bicubic", "lanczos") and (height, width) != (place.height, place.width)
     return nodes.within(y, 0, 255) if can_exceed else y
 

@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgec.errors import ModelError, UsageError
-from edgec.frontend.onnx.model import Model
+from edgec.frontend.onnx.model import Front, Model
 from edgec.frontend.preprocessing.asked import OPTION, PictureBytes
 from edgec.frontend.preprocessing.nodes import OLDEST, Nodes, names_in
 from edgec.frontend.preprocessing.picture import picture
@@ -26,8 +26,8 @@ _ELEMENTS = {TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f32", TensorProto.U
 Shapes = Mapping[str, Sequence[int]]
 
 
-def prepended(model: Any, given: PictureBytes, wanted: Preparation, shapes: Shapes) -> tuple[Model, Shapes]:
-    """The model with work in front of an input, and the shapes of the other inputs.
+def prepended(model: Any, given: PictureBytes, wanted: Preparation, shapes: Shapes) -> Model:
+    """The model with work in front of an input, whose shape may be one of ``shapes``.
 
     Raises UsageError where the model is not in ONNX, or has no such input.
     """
@@ -56,12 +56,7 @@ def prepended(model: Any, given: PictureBytes, wanted: Preparation, shapes: Shap
     del graph.node[:]
     graph.node.extend([*nodes.nodes, *own])
     graph.initializer.extend(nodes.constants)
-    return replace(model, proto=proto, path=None, preprocessed=inner), without(shapes, inner)
-
-
-def without(shapes: Shapes, inner: str) -> Shapes:
-    """The shapes of inputs but that of one that is no input any more."""
-    return {name: shape for name, shape in shapes.items() if name != inner}
+    return replace(model, proto=proto, path=None, front=Front(inner, tuple(nodes.kept)))
 
 
 def _port(graph: onnx.GraphProto, name: str | None) -> onnx.ValueInfoProto:
