@@ -24,7 +24,7 @@ from edgec.artifact.origin import write_origin
 from edgec.compress.prune import stored
 from edgec.device.compilers import compiler_for
 from edgec.emit.extras import chosen as choose_extras
-from edgec.emit.picture import AS_IS, Preparation
+from edgec.emit.picture import AS_IS, Preparation, by_way
 from edgec.emit.project import Project
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
@@ -244,7 +244,7 @@ def build(
         progress,
         facts,
         extras=tuple(extras),
-        preprocessing=preprocessing,
+        preprocessing=by_way(preprocessing, options.way) if extras else preprocessing,
         prices=prices_for(options, frozen) if lock is not None else None,
         variants=Variants(frozen=frozen) if frozen is not None else None,
     )

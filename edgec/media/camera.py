@@ -31,4 +31,4 @@ def nv12(values: np.ndarray, given: PictureBytes) -> np.ndarray:
     both = np.stack(((pixels[..., 2] - y) / (2 - 2 * blue), (pixels[..., 0] - y) / (2 - 2 * red)), axis=-1)
     chroma = both.reshape(height // 2, 2, width // 2, 2, 2).mean(axis=(1, 3)) * (colored / 255) + 128
     planes = np.concatenate([y * (bright / 255) + low, chroma.reshape(height // 2, width)])
-    return np.rint(planes).clip(0, 255).astype(np.uint8)
+    return np.asarray(np.rint(planes).clip(0, 255), np.uint8)

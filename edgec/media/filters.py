@@ -8,7 +8,7 @@ import numpy as np
 
 
 def _bilinear(x: np.ndarray) -> np.ndarray:
-    return np.maximum(1 - np.abs(x), 0)
+    return np.asarray(np.maximum(1 - np.abs(x), 0))
 
 
 def _bicubic(x: np.ndarray) -> np.ndarray:

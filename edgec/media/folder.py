@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
 from edgec.media import pictures, sounds
 from edgec.media.camera import bytes_of
-from edgec.media.way import Way
+from edgec.media.way import Files, Way, files_in
 from edgec.progress import Progress, silent
 from edgec.text import listed, printable
+from edgec.untrusted import regular
 
 #: The array of what samples are, as `edgec check --data` reads it.
 LABELS = "labels"
@@ -62,7 +64,9 @@ def samples(
     size = int(node.type.bytes)
     if size * len(found) > MOST_BYTES:
         told = f"{len(found)} samples take {size * len(found) >> 20} MiB, and {MOST_BYTES >> 20} are the most"
-        raise UsageError(told, hint=f"--most {MOST_BYTES // size} draws as many as fit", where=str(folder))
+        raise UsageError(
+            told, hint=f"edgec samples --most {MOST_BYTES // size} draws as many as fit", where=str(folder)
+        )
     stack: list[np.ndarray] = []
     for k, (path, _) in enumerate(found):
         progress("samples", path.name, k / len(found))
@@ -73,14 +77,27 @@ def samples(
     return Samples(arrays, classes, told)
 
 
+def arrays_of(files: Files, graph: Graph) -> dict[str, np.ndarray]:
+    """The samples of a folder by the names of inputs, and `labels`; raises UsageError as `samples` does."""
+    return samples(graph, files.path, files.way).arrays
+
+
+def digest(files: Files) -> str:
+    """Digest of all files, the classes that they are of, and the way to inputs."""
+    found = sha256(repr(files.way).encode())
+    for path, label in _listed(files.path)[0]:
+        found.update(f"{label} ".encode() + sha256(regular(path).read_bytes()).digest())
+    return found.hexdigest()
+
+
 def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
     """Files with their labels, and the names of classes: none where files lie in the folder itself."""
     if not folder.is_dir():
         raise UsageError("this is no folder", hint="name one of pictures or of WAV files", where=printable(str(folder)))
     endings = (*pictures.ENDINGS, *sounds.ENDINGS)
-    own = _files(folder, endings)
+    own = sorted(files_in(folder))
     inner = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
-    by_class = {p.name: _files(p, endings) for p in inner}
+    by_class = {p.name: sorted(files_in(p)) for p in inner}
     if own and any(by_class.values()):
         hint = "put every file into the folder of its class, or all into one folder"
         raise UsageError("files lie beside folders of files", hint=hint, where=printable(str(folder)))
@@ -100,10 +117,6 @@ def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
             "there are both pictures and sounds", hint="name a folder of one", where=printable(str(folder))
         )
     return found, classes
-
-
-def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() in endings and not p.name.startswith("."))
 
 
 def _input(graph: Graph, name: str | None) -> Node:

@@ -175,7 +175,8 @@ def placed(width: int, height: int, frame: Frame, wanted: Preparation) -> Place:
     if wanted.fit == "pad":
         share = min(m / n for n, m in zip(own, most))
         inner = [max(1, min(m, round(n * share))) for n, m in zip(own, most)]
-        return Place(*inner, *(-((m - n) // 2) for n, m in zip(inner, most)), frame)
+        left, top = (-((m - n) // 2) for n, m in zip(inner, most))
+        return Place(inner[0], inner[1], left, top, frame)
     if wanted.resize is None:
         share = max(m / n for n, m in zip(own, most))
         sizes = [max(m, round(n * share)) for n, m in zip(own, most)]
@@ -186,7 +187,8 @@ def placed(width: int, height: int, frame: Frame, wanted: Preparation) -> Place:
         raise UsageError(
             f"it would have {sizes[0]} x {sizes[1]} pixels", hint="use fit=stretch or fit=pad", where=OPTION
         )
-    return Place(*sizes, *(round((n - m) / 2) for n, m in zip(sizes, most)), frame)
+    left, top = (round((n - m) / 2) for n, m in zip(sizes, most))
+    return Place(sizes[0], sizes[1], left, top, frame)
 
 
 def _fitted(image: Image, frame: Frame, wanted: Preparation) -> Image:

@@ -24,7 +24,7 @@ from edgec.frontend.preprocessing.asked import PictureBytes, asked
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.media import pictures, sounds
-from edgec.media.way import Way
+from edgec.media.way import Data, Way
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.cores import asked_cores
 from edgec.options.dispatch import levels_of, names_of
@@ -76,7 +76,7 @@ class Options:
     picture: pictures.Preparation | None
     sound: sounds.Preparation | None
     quantize: str
-    calibrate: str | Path
+    calibrate: Data
     observer: str
     max_loss: str | None
     corrections: tuple[str, ...] | None
@@ -132,6 +132,7 @@ def resolve(settings: Settings) -> Options:
     check_device(given, device, gpu)
     cores = asked_cores(given, device, gpu, threads)
     prune, sparsity = pruning_of(given, device)
+    way = Way(*(_read(key, given[key]) for key in ("picture", "sound", "pre")))
     return Options(
         device=device,
         levels=levels,
@@ -145,7 +146,7 @@ def resolve(settings: Settings) -> Options:
         sparsity=sparsity,
         masks=masks_of(given["masks"], prune),
         max_loss=max_loss_of(given["max_loss"], given["quantize"], prune),
-        calibrate=calibration_of(given, quantize, error),
+        calibrate=calibration_of(given, way, quantize, error),
         compiler=given["compiler"],
         training=training_of(given, device),
         retraining=retraining_of(given, quantize, prune),

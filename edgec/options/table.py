@@ -200,9 +200,8 @@ class Settings(TypedDict, total=False):
     pre: Annotated[
         str | None,
         Option(
-            "Preprocessing as part of the network, for pictures in bytes: picture=FORMAT:HEIGHTxWIDTH, as in "
-            "picture=rgb8:480x640 (bgr8, rgba8, bgra8, gray8, nv12); range=limited|full, matrix=bt601|bt709, input=NAME.",
-            PICTURES, metavar="WORDS",
+            "Preprocessing inside the network: picture=FORMAT:HEIGHTxWIDTH (rgb8, bgr8, rgba8, bgra8, gray8, nv12), "
+            "range=limited|full, matrix=bt601|bt709, input=NAME.", PICTURES, metavar="WORDS",
         ),
     ]  # fmt: skip
     picture: Annotated[
@@ -212,9 +211,7 @@ class Settings(TypedDict, total=False):
             "order=rgb|bgr, scale=255, mean=A/B/C, std=A/B/C, fill=114, layout=first|last.", PICTURES, metavar="WORDS",
         ),
     ]  # fmt: skip
-    sound: Annotated[
-        str | None, Option("Way from a sound: rate=16000, part=first|middle.", PICTURES, metavar="WORDS")
-    ]
+    sound: Annotated[str | None, Option("Way from a sound: rate=16000, part=first|middle.", PICTURES, metavar="WORDS")]
 
     quantize: Annotated[
         str,
@@ -226,8 +223,8 @@ class Settings(TypedDict, total=False):
     calibrate: Annotated[
         str | Path | None,
         Option(
-            "Inputs to compress by: an .npz, a folder of them, or random.", COMPRESSION, metavar="PATH",
-            is_path=lambda value: value != "random",
+            "Inputs to compress by: an .npz, a folder of them, of pictures or of WAV files, or random.", COMPRESSION,
+            metavar="PATH", is_path=lambda value: value != "random",
         ),
     ]  # fmt: skip
     observer: Annotated[

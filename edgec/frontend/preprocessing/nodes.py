@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -37,7 +38,7 @@ class Nodes:
         self.constants.append(numpy_helper.from_array(np.asarray(array, dtype), name))
         return name
 
-    def apply(self, operator: str, *inputs: str, **attributes: object) -> str:
+    def apply(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """The result of an operator."""
         label = self.name(f"pre/{operator}_{len(self.nodes)}")
         self.nodes.append(helper.make_node(operator, inputs, [label], name=label, **attributes))

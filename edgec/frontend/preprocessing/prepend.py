@@ -21,7 +21,7 @@ from edgec.media.pictures import Preparation, frame_of
 from edgec.text import listed, printable
 
 #: Element types of inputs that a picture becomes, with their name as a frame has it.
-_ELEMENTS = {TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f32", TensorProto.UINT8: "u8"}
+_ELEMENTS: Mapping[int, str] = {TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f32", TensorProto.UINT8: "u8"}
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -45,7 +45,9 @@ def prepended(model: Any, given: PictureBytes, wanted: Preparation, shapes: Shap
     inner, shown, element = port.name, printable(port.name), port.type.tensor_type.elem_type
     dtype = _ELEMENTS.get(element, TensorProto.DataType.Name(element).lower())
     if shape[:1] != (1,) and len(shape) == 4:
-        raise UsageError(f"input '{shown}' takes {shape[0]} pictures", hint="one at a time is preprocessed", where=shown)
+        raise UsageError(
+            f"input '{shown}' takes {shape[0]} pictures", hint="one at a time is preprocessed", where=shown
+        )
     frame = frame_of(shape, dtype, shown, wanted.layout)
     nodes = Nodes(names_in(graph), opset)
     name = nodes.name("picture")
@@ -70,7 +72,8 @@ def _port(graph: onnx.GraphProto, name: str | None) -> onnx.ValueInfoProto:
     if not found:
         hint = f"it has {listed(p.name for p in ports)}"
         raise UsageError(f"there is no input '{printable(str(name))}'", hint=hint, where=OPTION)
-    return found[0]
+    port: onnx.ValueInfoProto = found[0]
+    return port
 
 
 def _shape(port: onnx.ValueInfoProto, shapes: Shapes) -> tuple[int, ...]:
