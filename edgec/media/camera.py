@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.frontend.preprocessing.asked import FORMATS, MATRICES, PictureBytes
+from edgec.media.before import FORMATS, MATRICES, PictureBytes
 from edgec.media.pictures import Frame, Preparation, read
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from edgec.errors import UsageError
 from edgec.media import words
 from edgec.untrusted import reason, regular
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy is imported by what reads files: the command line starts without it
+    import numpy as np
     from PIL.Image import Image
 
 #: Endings of the files that are read.
@@ -120,6 +119,8 @@ def frame_of(shape: Sequence[Any], dtype: str, shown: str, layout: str | None) -
 
 def read(path: Path, frame: Frame, wanted: Preparation) -> np.ndarray:
     """The input [C, H, W] or [H, W, C], f32 or u8. Raises UsageError for what is no picture, or too large a one."""
+    import numpy as np
+
     image = _fitted(_opened(path, frame.channels), frame, wanted)
     values = np.asarray(image).reshape(frame.height, frame.width, frame.channels)
     if wanted.order == "bgr":

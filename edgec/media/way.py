@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
-from edgec.frontend.preprocessing.asked import PictureBytes
 from edgec.media import pictures, sounds
+from edgec.media.before import PictureBytes
 
 
 @dataclass(frozen=True)

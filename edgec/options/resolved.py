@@ -20,10 +20,10 @@ from edgec.emit.weights import PLACES as WEIGHT_PLACES
 from edgec.errors import UsageError
 from edgec.frontend.language.cache import KINDS, Kind
 from edgec.frontend.language.lora import LoraOption, option_of
-from edgec.frontend.preprocessing.asked import PictureBytes, asked
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.media import pictures, sounds
+from edgec.media.before import PictureBytes, asked
 from edgec.media.way import Data, Way
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.cores import asked_cores

@@ -51,7 +51,9 @@ SHAPES = {"first": lambda c, h, w: [1, c, h, w], "last": lambda c, h, w: [1, h, 
 SIZES = (((31, 41), (20, 17)), ((13, 9), (20, 17)), ((20, 17), (20, 17)), ((60, 17), (20, 17)))
 
 
-@pytest.mark.parametrize(("format", "layout", "fit"), [*product(("rgb8", "bgr8", "rgba8", "gray8"), SHAPES, ("", "all"))])
+@pytest.mark.parametrize(
+    ("format", "layout", "fit"), [*product(("rgb8", "bgr8", "rgba8", "gray8"), SHAPES, ("", "all"))]
+)
 def test_pixels(format: str, layout: str, fit: str) -> None:
     """Every size, with a filter, a number of channels and a version of ONNX that are drawn."""
     for own, (height, width) in SIZES:

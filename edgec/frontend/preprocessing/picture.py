@@ -10,8 +10,8 @@ import numpy as np
 from onnx import TensorProto
 
 from edgec.errors import UsageError
-from edgec.frontend.preprocessing.asked import FORMATS, MATRICES, OPTION, PictureBytes
 from edgec.frontend.preprocessing.nodes import Nodes
+from edgec.media.before import FORMATS, MATRICES, OPTION, PictureBytes
 from edgec.media.filters import taps
 from edgec.media.pictures import Frame, Place, Preparation, check, placed
 

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper
 
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import Front, Model
-from edgec.frontend.preprocessing.asked import OPTION, PictureBytes
 from edgec.frontend.preprocessing.nodes import OLDEST, Nodes, names_in
 from edgec.frontend.preprocessing.picture import picture
+from edgec.media.before import OPTION, PictureBytes
 from edgec.media.pictures import Preparation, frame_of
 from edgec.text import listed, printable
 
