@@ -23,13 +23,13 @@ from edgec.frontend.language.facts import LONG
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
-from edgec.ir.graph import MODEL_SHA256
+from edgec.ir.graph import MODEL_SHA256, PREPROCESSING
 from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import CODED, DTYPES, Type, plain
 from edgec.schedule.program import Buffer, Program
 
 #: Metadata of a graph that no comment lists: what is not for people, and what is a macro.
-HIDDEN = LONG | {MODEL_SHA256}
+HIDDEN = LONG | {MODEL_SHA256, PREPROCESSING}
 #: Bytes of a counter that thread blocks of a GPU kernel synchronize with; the counters follow the arena.
 LOCK_BYTES = 4
 

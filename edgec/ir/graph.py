@@ -145,6 +145,8 @@ def placeholder(name: str, type: Type) -> Node:
 
 
 #: The key of a graph's metadata for the hash of the model's file.
+#: The key of what the names of nodes of preprocessing begin with, and no others.
+PREPROCESSING = "preprocessing"
 MODEL_SHA256 = "model SHA-256"
 
 

@@ -13,6 +13,7 @@ from edgec.errors import UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
 from edgec.media import pictures, sounds
+from edgec.media.before import PictureBytes, SoundSamples
 from edgec.media.camera import bytes_of
 from edgec.media.way import Files, Way, files_in
 from edgec.progress import Progress, silent
@@ -56,7 +57,7 @@ def samples(
     if is_sound:
         if way.picture is not None:
             raise UsageError("the folder has sounds", hint="say --sound rate=16000", where=pictures.OPTION)
-        read, told = _sounds(node, way.sound or sounds.Preparation.parse(""))
+        read, told = _sounds(node, _sound_of(way))
     else:
         if way.sound is not None:
             raise UsageError("the folder has pictures", hint="say --picture", where=sounds.OPTION)
@@ -136,7 +137,7 @@ def _input(graph: Graph, name: str | None) -> Node:
 
 
 def _pictures(node: Node, way: Way) -> tuple[Callable[[Path], np.ndarray], str]:
-    if way.pre is not None:
+    if isinstance(way.pre, PictureBytes):
         given = way.pre
         return lambda path: bytes_of(path, given), f"{given.height} x {given.width}, {given.format}"
     shown, wanted = printable(str(node.attributes["name"])), way.picture or pictures.Preparation()
@@ -149,6 +150,17 @@ def _pictures(node: Node, way: Way) -> tuple[Callable[[Path], np.ndarray], str]:
     )
     told = f"{frame.height} x {frame.width} x {frame.channels} by {wanted.fit}, {how}"
     return lambda path: pictures.read(path, frame, wanted), told
+
+
+def _sound_of(way: Way) -> sounds.Preparation:
+    """What is said of sounds; their rate may be said by the network's preprocessing."""
+    own = way.sound
+    if not isinstance(way.pre, SoundSamples):
+        return own or sounds.Preparation.parse("")
+    if own is not None and own.rate != way.pre.rate:
+        told = f"the network takes sounds of {way.pre.rate} Hz, not of {own.rate}"
+        raise UsageError(told, hint="say one rate", where=sounds.OPTION)
+    return own or sounds.Preparation(way.pre.rate)
 
 
 def _sounds(node: Node, wanted: sounds.Preparation) -> tuple[Callable[[Path], np.ndarray], str]:

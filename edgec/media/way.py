@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Union
 
 from edgec.media import pictures, sounds
-from edgec.media.before import PictureBytes
+from edgec.media.before import Before
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Way:
 
     picture: pictures.Preparation | None = None
     sound: sounds.Preparation | None = None
-    pre: PictureBytes | None = None
+    pre: Before | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from edgec.frontend.language.lora import LoraOption, option_of
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.media import pictures, sounds
-from edgec.media.before import PictureBytes, asked
+from edgec.media.before import Before, asked
 from edgec.media.way import Data, Way
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.cores import asked_cores
@@ -72,7 +72,7 @@ class Options:
     lora: LoraOption | None
     numeric: Numeric
     error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
-    pre: PictureBytes | None  # in front of the network
+    pre: Before | None  # in front of the network
     picture: pictures.Preparation | None
     sound: sounds.Preparation | None
     quantize: str

@@ -201,7 +201,8 @@ class Settings(TypedDict, total=False):
         str | None,
         Option(
             "Preprocessing inside the network: picture=FORMAT:HEIGHTxWIDTH (rgb8, bgr8, rgba8, bgra8, gray8, nv12), "
-            "range=limited|full, matrix=bt601|bt709, input=NAME.", PICTURES, metavar="WORDS",
+            "range=limited|full, matrix=bt601|bt709, or audio=logmel|mfcc:SAMPLES, rate=HZ, n_fft=, hop_length=...; "
+            "input=NAME.", PICTURES, metavar="WORDS",
         ),
     ]  # fmt: skip
     picture: Annotated[

@@ -31,7 +31,7 @@ from edgec.fuse.assignment import Assignment
 from edgec.fuse.order import in_less_memory
 from edgec.fuse.single import one_token, single_plan
 from edgec.fuse.stripes import Lives, fitting
-from edgec.ir.graph import MODEL_SHA256, Graph
+from edgec.ir.graph import MODEL_SHA256, PREPROCESSING, Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.options import Options
 from edgec.options.overrides import require_known, require_offered
@@ -79,7 +79,8 @@ def import_(source: Any, context: Context) -> Graph:
         )  # fmt: skip
     if o.device.is_gpu or o.gpu is not None:
         graph = without_checks(graph)
-    graph = replace(graph, metadata={**graph.metadata, MODEL_SHA256: digest(parsed)})
+    front = {PREPROCESSING: parsed.front.prefix} if isinstance(parsed, Model) and parsed.front is not None else {}
+    graph = replace(graph, metadata={**graph.metadata, **front, MODEL_SHA256: digest(parsed)})
     return with_chat(with_states(graph, o.states), o.chat_template)
 
 

@@ -42,11 +42,14 @@ _FOREIGN = (
 class Front:
     """Nodes in front of a model: the input that they compute, and nodes whose results are best kept in memory.
 
+    Their names, and no others, begin with ``prefix``.
+
     A result that many elements are computed of is one: pixels of rows that are summed already.
     """
 
     input: str
     kept: tuple[str, ...]
+    prefix: str
 
 
 @dataclass(frozen=True)

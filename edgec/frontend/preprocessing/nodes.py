@@ -25,6 +25,9 @@ class Nodes:
         self.constants: list[TensorProto] = []
         self.kept: list[str] = []  # nodes whose results are read often
         self._taken = set(taken)
+        self.prefix = "pre/"  # of all names here, and of no other
+        while any(name.startswith(self.prefix) for name in self._taken):
+            self.prefix = f"_{self.prefix}"
 
     def name(self, wanted: str) -> str:
         """A name that is not taken: the wanted one, with as many underscores behind it as it needs."""
@@ -34,13 +37,13 @@ class Nodes:
         return wanted
 
     def constant(self, array: np.ndarray | Sequence[float] | float, dtype: type = np.float32) -> str:
-        name = self.name(f"pre/constant_{len(self.constants)}")
+        name = self.name(f"{self.prefix}constant_{len(self.constants)}")
         self.constants.append(numpy_helper.from_array(np.asarray(array, dtype), name))
         return name
 
     def apply(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """The result of an operator."""
-        label = self.name(f"pre/{operator}_{len(self.nodes)}")
+        label = self.name(f"{self.prefix}{operator}_{len(self.nodes)}")
         self.nodes.append(helper.make_node(operator, inputs, [label], name=label, **attributes))
         return label
 

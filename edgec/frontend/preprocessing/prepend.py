@@ -16,7 +16,8 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import Front, Model
 from edgec.frontend.preprocessing.nodes import OLDEST, Nodes, names_in
 from edgec.frontend.preprocessing.picture import picture
-from edgec.media.before import OPTION, PictureBytes
+from edgec.frontend.preprocessing.sound import sound
+from edgec.media.before import OPTION, Before, PictureBytes, SoundSamples
 from edgec.media.pictures import Preparation, frame_of
 from edgec.text import listed, printable
 
@@ -26,7 +27,7 @@ _ELEMENTS: Mapping[int, str] = {TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "
 Shapes = Mapping[str, Sequence[int]]
 
 
-def prepended(model: Any, given: PictureBytes, wanted: Preparation, shapes: Shapes) -> Model:
+def prepended(model: Any, given: Before, wanted: Preparation, shapes: Shapes) -> Model:
     """The model with work in front of an input, whose shape may be one of ``shapes``.
 
     Raises UsageError where the model is not in ONNX, or has no such input.
@@ -42,23 +43,40 @@ def prepended(model: Any, given: PictureBytes, wanted: Preparation, shapes: Shap
     graph = proto.graph
     port = _port(graph, given.input)
     shape = _shape(port, shapes)
-    inner, shown, element = port.name, printable(port.name), port.type.tensor_type.elem_type
-    dtype = _ELEMENTS.get(element, TensorProto.DataType.Name(element).lower())
-    if shape[:1] != (1,) and len(shape) == 4:
-        raise UsageError(
-            f"input '{shown}' takes {shape[0]} pictures", hint="one at a time is preprocessed", where=shown
-        )
-    frame = frame_of(shape, dtype, shown, wanted.layout)
-    nodes = Nodes(names_in(graph), opset)
-    name = nodes.name("picture")
-    result = picture(nodes, name, given, frame, wanted, element)
-    nodes.nodes.append(helper.make_node("Identity", [result], [inner], name=nodes.name("pre/input")))
-    port.CopyFrom(helper.make_tensor_value_info(name, TensorProto.UINT8, given.shape))
+    inner, element, nodes = port.name, port.type.tensor_type.elem_type, Nodes(names_in(graph), opset)
+    if isinstance(given, PictureBytes):
+        name, dtype = nodes.name("picture"), TensorProto.UINT8
+        result = _of_picture(nodes, name, given, wanted, shape, element, printable(inner))
+    else:
+        name, dtype = nodes.name("sound"), TensorProto.INT16 if given.type == "i16" else TensorProto.FLOAT
+        result = _of_sound(nodes, name, given, shape, element, printable(inner))
+    nodes.nodes.append(helper.make_node("Identity", [result], [inner], name=nodes.name(f"{nodes.prefix}input")))
+    port.CopyFrom(helper.make_tensor_value_info(name, dtype, given.shape))
     own = list(graph.node)
     del graph.node[:]
     graph.node.extend([*nodes.nodes, *own])
     graph.initializer.extend(nodes.constants)
-    return replace(model, proto=proto, path=None, front=Front(inner, tuple(nodes.kept)))
+    return replace(model, proto=proto, path=None, front=Front(inner, tuple(nodes.kept), nodes.prefix))
+
+
+def _of_picture(
+    nodes: Nodes, x: str, given: PictureBytes, wanted: Preparation, shape: tuple[int, ...], element: int, shown: str
+) -> str:
+    """The input of a ``shape`` and an ONNX type ``element`` of the bytes ``x``; ``shown`` is its name."""
+    dtype = _ELEMENTS.get(element, TensorProto.DataType.Name(element).lower())
+    if len(shape) == 4 and shape[0] != 1:
+        told = f"input '{shown}' takes {shape[0]} pictures"
+        raise UsageError(told, hint="one at a time is preprocessed", where=OPTION)
+    return picture(nodes, x, given, frame_of(shape, dtype, shown, wanted.layout), wanted, element)
+
+
+def _of_sound(nodes: Nodes, x: str, given: SoundSamples, shape: tuple[int, ...], element: int, shown: str) -> str:
+    """The same of the samples ``x``."""
+    if element not in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        told = f"input '{shown}' is {TensorProto.DataType.Name(element).lower()}{list(shape)}"
+        raise UsageError(told, hint="features of sounds are floats", where=OPTION)
+    result = sound(nodes, x, given, shape, shown)
+    return result if element == TensorProto.FLOAT else nodes.cast(result, element)
 
 
 def _port(graph: onnx.GraphProto, name: str | None) -> onnx.ValueInfoProto:
