@@ -74,7 +74,8 @@ def reference(samples: np.ndarray, given: SoundSamples) -> np.ndarray:
 VALUES: dict[str, tuple[Any, ...]] = {
     "type": ("f32", "i16"), "n_fft": (256, 400, 321), "hop_length": (100, 160, 333), "win_length": (None, 200, 255),
     "window": ("hann", "hamming", "ones"), "center": ("yes", "no"), "power": (1, 2), "n_mels": (20, 31),
-    "fmin": (0, 60), "fmax": (None, 7600), "mel": ("slaney", "htk"), "norm": ("slaney", "none"), "log": ("db", "ln", "log10"),
+    "fmin": (0, 60), "fmax": (None, 7600), "mel": ("slaney", "htk"), "norm": ("slaney", "none"),
+    "log": ("db", "ln", "log10"),
     "amin": (1e-10, 1e-3),
 }  # fmt: skip
 
