@@ -284,7 +284,7 @@ def run_on_device(
     """Run a network on its device: the outputs of every sample that ``inputs`` hold, and the nanoseconds it took."""
 
     built = _written(model, progress, settings)
-    sets = inputs_for(built.stages.graph, inputs, 1, 0)
+    sets = inputs_for(built.stages.graph, inputs, 1, 0, built.options.way)
     with connect(built, link, keep, timeout, progress) as on:
         return on.run(sets)
 
@@ -393,7 +393,7 @@ def bench(
         if vs is not None:
             raise UsageError("a peer is timed on this machine only", hint="leave out --vs, or the link")
         built = _written(model, progress, settings)
-        arrays = inputs_for(built.stages.graph, inputs, 1, seed)[0] if inputs is not None else None
+        arrays = inputs_for(built.stages.graph, inputs, 1, seed, built.options.way)[0] if inputs is not None else None
         with connect(built, link, None, timeout, progress, profile=True) as on:
             return latency.bench_on_device(built, on, seconds=seconds, seed=seed, inputs=arrays)
     built = built_of(model, progress, settings)

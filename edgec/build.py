@@ -24,7 +24,7 @@ from edgec.artifact.origin import write_origin
 from edgec.compress.prune import stored
 from edgec.device.compilers import compiler_for
 from edgec.emit.extras import chosen as choose_extras
-from edgec.emit.picture import AS_IS, Preparation
+from edgec.emit.picture import AS_IS, Preparation, by_way
 from edgec.emit.project import Project
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
@@ -38,6 +38,7 @@ from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.parts import divided, files_of_parts
+from edgec.pipeline.preprocessing import with_preprocessing
 from edgec.pipeline.run import Run
 from edgec.pipeline.training import trained_run
 from edgec.progress import Progress, silent
@@ -239,6 +240,9 @@ def build(
     is_compiled = options.device.hosted or "web" in extras
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
+    origin = parsed.path if parsed is not None else None
+    if parsed is not None:
+        parsed, options = with_preprocessing(parsed, options)
     options = with_lock(options, settings, lock_of(lock)) if lock is not None else with_sweep(options, settings, parsed)
     (parsed, options), *rest = divided(parsed, options, extras)
     if rest and save_stages is not None:
@@ -250,13 +254,12 @@ def build(
         progress,
         facts,
         extras=tuple(extras),
-        preprocessing=preprocessing,
+        preprocessing=by_way(preprocessing, options.way) if extras else preprocessing,
         prices=prices_for(options, frozen) if lock is not None else None,
         variants=Variants(frozen=frozen) if frozen is not None else None,
     )
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
-    origin = parsed.path if parsed is not None else None
     if options.training is not None:
         if parsed is None or start != "import" or save is not None:
             hint = "build without --from and --save-stages"

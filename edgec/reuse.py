@@ -25,6 +25,7 @@ from edgec.frontend.source import digest, files_beside
 from edgec.options import OPTIONS, Settings, resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.deferred import DeferredRun
+from edgec.pipeline.preprocessing import with_preprocessing
 from edgec.progress import Progress, silent
 from edgec.schedule.variants import Variants
 from edgec.tune.affinity import with_lock, with_sweep
@@ -45,7 +46,7 @@ def remembered(model: Buildable, progress: Progress = silent, **settings: Unpack
     if not runs or options.training is not None:  # the graph of a step is not that of the model
         return build(model, compile=runs, progress=progress, **settings), None
     compiler = compiler_for(options.device, options.compiler)
-    parsed = read(model)
+    parsed, options = with_preprocessing(read(model), options)
     options = with_sweep(options, settings, parsed)
     cache, facts = compile_cache(), lock_facts(options, parsed, "import")
     try:
@@ -88,7 +89,7 @@ def reopened(
             raise UsageError(f"its notes name code to run: {OPTIONS[key].long}", hint=hint, where=str(folder))
     asked = {**of_build, **given}
     options = with_lock(resolve(asked), asked, lock)  # type: ignore[arg-type]
-    parsed = read(source)
+    parsed, options = with_preprocessing(read(source), options)
     if digest(parsed) != (lock.get("model") or {}).get("sha256"):
         hint = "edgec build it again, or name the right one: --model FILE"
         raise UsageError(f"the folder was built from another model than {source} is now", hint=hint, where=str(folder))

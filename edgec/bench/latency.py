@@ -93,7 +93,7 @@ def inputs_of(built: Built, given: str | Path | Mapping[str, np.ndarray] | None,
     """The first of the samples given; or random ones of the greatest sizes, on which the outputs depend."""
     graph = built.stages.graph
     if given is not None:
-        return {**states.initial(graph), **inputs_for(graph, given, 1, seed)[0]}
+        return {**states.initial(graph), **inputs_for(graph, given, 1, seed, built.options.way)[0]}
     drawn = random_inputs(graph, seed, greatest=True)
     tolerance = tolerance_of(graph, built.options.device.precision)
     return scaled(graph, drawn, telling_scale(graph, network.executor(), drawn, tolerance))

@@ -35,6 +35,7 @@ from edgec.frontend import states
 from edgec.frontend.language.facts import facts_of
 from edgec.frontend.onnx.strings import STRINGS
 from edgec.ir.graph import Graph
+from edgec.media.way import Way
 from edgec.pipeline.run import STAGES, Run, Step
 from edgec.progress import Progress
 from edgec.text import counted, on_threads
@@ -100,14 +101,14 @@ class Checked:
 
 
 def inputs_for(
-    graph: Graph, given: str | Path | Mapping[str, np.ndarray] | None, samples: int, seed: int
+    graph: Graph, given: str | Path | Mapping[str, np.ndarray] | None, samples: int, seed: int, way: Way = Way()
 ) -> list[Arrays]:
-    """The inputs to check with: those given, or ``samples`` random ones."""
+    """The inputs to check with: those given (``way`` is that from pictures and sounds), or ``samples`` random ones."""
     if given is None:
         if samples < 1:
             raise UsageError(f"{samples} samples cannot be checked", hint="give 1 or more")
         return [random_inputs(graph, seed + k) for k in range(samples)]
-    return given_inputs(graph, given) if isinstance(given, (str, Path)) else split_samples(graph, given)
+    return given_inputs(graph, given, way) if isinstance(given, (str, Path)) else split_samples(graph, given)
 
 
 def followed(graph: Graph, reference: Executor, sets: list[Arrays]) -> tuple[list[Arrays], list[Arrays]]:
@@ -160,7 +161,7 @@ def check(
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
     notes: list[str] = []
     real = None if inputs is not None else _calibration(built, samples)
-    sets = real or inputs_for(built.stages.graph, inputs, samples, seed)
+    sets = real or inputs_for(built.stages.graph, inputs, samples, seed, built.options.way)
     if real:
         notes.append(f"inputs are the first {len(real)} of the calibration data")
     progress("check", "reference")

@@ -176,7 +176,7 @@ def _source(model: Model) -> Any:
     """The bytes of a model, or its path when its weights lie beside it or it is too large for a message."""
     if model.path is not None:
         return str(model.path)
-    return model.proto.SerializeToString()
+    return (model.proto if model.folder is None else self_contained(model)).SerializeToString()
 
 
 def _of_version(model: Model, ir_version: int) -> Model:

@@ -15,13 +15,13 @@ from edgec.check.network import reference_for
 from edgec.errors import UsageError
 from edgec.execute.samples import samples
 from edgec.ir.graph import Graph
+from edgec.media.folder import LABELS, arrays_of
+from edgec.media.way import Files, Way, data
 from edgec.progress import Progress
 from edgec.text import one_of
 from edgec.untrusted import read_arrays
 
 Array = np.ndarray
-#: The array of labels in a file of data; any other that is no input counts where there is one alone.
-LABELS = "labels"
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,18 @@ class Scored:
     notes: tuple[str, ...] = ()
 
 
-def labelled(graph: Graph, folder: Path) -> tuple[list[dict[str, Array]], Array | None]:
+def labelled(graph: Graph, folder: Path, way: Way = Way()) -> tuple[list[dict[str, Array]], Array | None]:
     """Inputs, and labels where there are any, of an .npz file or of all in a folder.
+
+    A folder of pictures or WAV files becomes samples by ``way``; folders in it are classes, whose numbers are labels.
 
     Raises UsageError where there is nothing, or files differ in having labels.
     """
+    source = data(folder, way)
+    if isinstance(source, Files):
+        arrays = arrays_of(source, graph)
+        known = arrays.pop(LABELS, None)
+        return samples(graph, arrays, str(folder)), known
     files = sorted(folder.glob("*.npz")) if folder.is_dir() else [folder]
     if not files or not files[0].is_file():
         hint = f"give an .npz file, or a folder of them, with inputs by name and labels in '{LABELS}'"
@@ -101,7 +108,7 @@ def score(
     output = outputs[0] if output is None else output
     if output not in outputs:
         raise UsageError(f"there is no output '{output}'", hint=one_of(output, outputs))
-    sets, labels = labelled(graph, folder)
+    sets, labels = labelled(graph, folder, floats.options.way)
     notes: list[str] = []
     name, reference = reference_for(floats, notes)
     ways: dict[str, Callable[[Mapping[str, Array]], Mapping[str, Array]]] = {name: reference}

@@ -33,19 +33,6 @@ def register(app: typer.Typer) -> None:
         out: Annotated[
             Optional[Path], typer.Option("--out", "-o", metavar="FILE", help="File to write: DIR.npz here.")
         ] = None,
-        picture: Annotated[
-            Optional[str],
-            typer.Option(
-                "--picture",
-                metavar="WORDS",
-                help="Way from a picture to an input: fit=crop|stretch|pad, resize=N, filter=bilinear|bicubic|lanczos|"
-                "nearest, order=rgb|bgr, scale=255, mean=A/B/C, std=A/B/C, fill=114, layout=first|last.",
-            ),
-        ] = None,
-        sound: Annotated[
-            Optional[str],
-            typer.Option("--sound", metavar="WORDS", help="Way from a sound: rate=16000, part=first|middle."),
-        ] = None,
         input: Annotated[
             Optional[str], typer.Option("--input", metavar="NAME", help="Input that they are for.")
         ] = None,
@@ -62,13 +49,15 @@ def register(app: typer.Typer) -> None:
         if place.exists():
             hint = "name another one with -o, or remove it"
             raise UsageError("the file is there, so nothing was written", hint=hint, where=printable(str(place)))
-        graph = pipeline.run(model, Context(resolve(settings)), until="import")["import"]
+        options = resolve(settings)
+        graph = pipeline.run(model, Context(options), until="import")["import"]
         with shown() as progress:
-            found = gather(graph, folder, picture, sound, input, most, seed, progress)
+            found = gather(graph, folder, options.way, input, most, seed, progress)
         files.replace(place, files.npz(found.arrays))
         named, file = (shlex.quote(str(p)) for p in (model, place))
-        then = [f"edgec build {named} --quantize int8 --calibrate {file}"]
-        then += [f"edgec check {named} --data {file}"] if found.classes else []
+        pre = f" --pre {shlex.quote(str(settings['pre']))}" if settings.get("pre") else ""
+        then = [f"edgec build {named}{pre} --quantize int8 --calibrate {file}"]
+        then += [f"edgec check {named}{pre} --data {file}"] if found.classes else []
         record = {
             **head("samples"), "model": model, "folder": str(folder), "file": str(place), "preparation": found.told,
             "arrays": {n: {"dtype": a.dtype.name, "shape": list(a.shape)} for n, a in found.arrays.items()},

@@ -13,18 +13,19 @@ from edgec.errors import UsageError
 from edgec.execute.samples import fits, random_inputs
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
+from edgec.media import folder
+from edgec.media.folder import LABELS
+from edgec.media.way import Data, Files
 from edgec.untrusted import read_arrays, regular
 
 Arrays = Mapping[str, np.ndarray]
 #: Inputs that are drawn where there are no data.
 DRAWN = 8
 RANDOM = "random"
-#: The array of what samples are, as `edgec check --data` reads it.
-LABELS = "labels"
 
 
-def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:
-    """Inputs by name: of an .npz file, of every .npz in a folder, or drawn at "random".
+def samples(source: Data, graph: Graph) -> Iterator[Arrays]:
+    """Inputs by name: of an .npz file, of every .npz in a folder, of its pictures or sounds, or drawn at "random".
 
     An array holds one input, or several along a dimension before the first, or along the first.
 
@@ -34,22 +35,22 @@ def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:
         for seed in range(DRAWN):
             yield random_inputs(graph, seed)
         return
-    for file in _files(source):
-        yield from _apart(read_arrays(file), graph, file)
+    for file, arrays in _stored(source, graph):
+        yield from _apart(arrays, graph, file)
 
 
 class CalibrationWarning(UserWarning):
     """Compression by inputs that say little about those that the network will see."""
 
 
-def warn_if_drawn(source: str | Path, what: str) -> None:
+def warn_if_drawn(source: Data, what: str) -> None:
     """A warning where ``what`` is decided on drawn inputs."""
     if str(source) == RANDOM:
         told = f"{what} on random inputs, which say nothing of real ones: give --calibrate DATA to be accurate"
         warnings.warn(told, CalibrationWarning, stacklevel=2)
 
 
-def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
+def labels(source: Data, graph: Graph) -> list[np.ndarray]:
     """Labels, one a sample: the arrays `labels` stored with the inputs. Empty unless every file has them.
 
     Raises UsageError where there are more or fewer of them than samples.
@@ -57,8 +58,7 @@ def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
     if str(source) == RANDOM or any(n.attributes["name"] == LABELS for n in graph.inputs):
         return []
     found: list[np.ndarray] = []
-    for file in _files(source):
-        arrays = read_arrays(file)
+    for file, arrays in _stored(source, graph):
         if LABELS not in arrays:
             return []
         here, count = arrays[LABELS], sum(1 for _ in _apart(arrays, graph, file))
@@ -69,10 +69,21 @@ def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
     return found
 
 
-def digest(source: str | Path) -> str:
+def _stored(source: Data, graph: Graph) -> Iterator[tuple[Path, Arrays]]:
+    """Arrays, and the file or folder that they come from."""
+    if isinstance(source, Files):
+        yield source.path, folder.arrays_of(source, graph)
+        return
+    for file in _files(source):
+        yield file, read_arrays(file)
+
+
+def digest(source: Data) -> str:
     """Digest of calibration data, for the lock of a build."""
     if str(source) == RANDOM:
         return RANDOM
+    if isinstance(source, Files):
+        return folder.digest(source)
     return sha256(b"".join(sha256(regular(file).read_bytes()).digest() for file in _files(source))).hexdigest()
 
 
@@ -80,7 +91,7 @@ def _files(source: str | Path) -> list[Path]:
     path = Path(source)
     files = sorted(path.glob("*.npz")) if path.is_dir() else [path]
     if not files or not files[0].is_file():
-        hint = f"give a folder of .npz files, one .npz file, or '{RANDOM}'"
+        hint = f"give an .npz file, a folder of them, of pictures or of WAV files, or '{RANDOM}'"
         raise UsageError("there are no calibration data", hint=hint, where=str(source))
     return files
 

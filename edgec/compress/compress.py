@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from edgec.compress import scales, search, sensitivity
 from edgec.compress.calibrate import RANDOM, samples, warn_if_drawn
@@ -23,6 +22,7 @@ from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.errors import CheckError, UsageError
 from edgec.ir.graph import Graph
+from edgec.media.way import Data
 
 #: The values of ``--quantize``: types of weights, and of the operands that they are multiplied by.
 PRECISIONS = ("float", "int8", "int8-dynamic", "mixed", "int4-weight", "int4-weight-64", "int4-weight-128")
@@ -41,7 +41,7 @@ class Request:
     """The requested compression. ``corrections`` are those that may be used if they help; None: all with real data."""
 
     precision: str = "float"
-    calibration: str | Path = RANDOM
+    calibration: Data = RANDOM
     observer: str = "minmax"
     max_loss: str | None = None
     corrections: Collection[str] | None = None

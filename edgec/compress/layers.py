@@ -10,7 +10,7 @@ import numpy as np
 from edgec import ops
 from edgec.ir.evaluate import check_demands, evaluate_node
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Graph, Node, placeholder
+from edgec.ir.graph import PREPROCESSING, Graph, Node, placeholder
 from edgec.ir.sizes import read_sizes
 from edgec.ir.types import Type
 from edgec.rewrite.affine import value_of
@@ -86,12 +86,14 @@ def _of_this_size(n: Node, values: tuple[Array, ...]) -> Array:
 
 
 def layers_of(graph: Graph) -> list[Layer]:
-    """Every layer of f32, in the order they are computed."""
+    """Every layer of f32, in the order they are computed; preprocessing has none, for its numbers are not learned."""
     found: list[Layer] = []
+    prefix = graph.metadata.get(PREPROCESSING)
     taken: dict[str, int] = {}
     for n in graph.operations():
         side = _weights_of(n)
-        if side is not None:
+        names = [*graph.names(n)] if prefix else []
+        if side is not None and not (prefix and names and all(name.startswith(prefix) for name in names)):
             name = next(iter(graph.names(n)), f"{n.op}{len(found)}")
             taken[name] = taken.get(name, 0) + 1  # several products may come from one node
             name = name if taken[name] == 1 else f"{name}#{taken[name]}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from edgec.errors import UsageError
+from edgec.media.way import Way
 
 _FLOAT, _BYTES = "f32", ("u8", "i8")
 
@@ -148,6 +149,28 @@ def steps(name: str, metadata: Mapping[str, str]) -> tuple[float, int] | None:
         return (float(scale), int(zero)) if math.isfinite(scale) else None
     except (ValueError, TypeError):
         return None
+
+
+def by_way(given: Preparation, wanted: Way) -> Preparation:
+    """The preparation for apps, of what ``--picture`` says where ``--normalize`` does not.
+
+    Raises UsageError where both do, or where apps would have to change the order of colors. What is part of the network
+    (``--pre``) is no work of apps.
+    """
+    own = wanted.picture
+    if own is None or wanted.pre is not None:
+        if given.mean and wanted.pre is not None:
+            raise UsageError("the network normalizes its pictures itself", hint="leave out --normalize, or --pre")
+        return given
+    if given.mean:
+        raise UsageError("--normalize and --picture say the same", hint="leave out --normalize")
+    if own.order != "rgb":
+        hint = "--pre makes it a part of the network, or say --normalize without --picture"
+        raise UsageError("apps give red, green and blue in this order", hint=hint, where="--picture")
+    count = max(map(len, (own.mean, own.std, own.scale)))
+    scale, mean, std = (n * count if len(n) == 1 else n for n in (own.scale, own.mean, own.std))
+    means = tuple(m * s for m, s in zip(mean, scale))
+    return replace(given, mean=means, deviation=tuple(d * s for d, s in zip(std, scale)))
 
 
 def preparation(normalize: str, labels: Sequence[str] = ()) -> Preparation:

@@ -10,7 +10,7 @@ from edgec.emit.interface import Port
 from edgec.errors import ModelError, UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
-from edgec.ir.graph import FIXED_DIMENSIONS, LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256
+from edgec.ir.graph import FIXED_DIMENSIONS, LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, PREPROCESSING, WHOLE_SHA256
 from edgec.ir.sizes import dimensions
 from edgec.text import printable
 
@@ -29,6 +29,8 @@ def provided(name: str, inputs: Sequence[Port], outputs: Sequence[Port], metadat
     """
     if "opset" not in metadata or not metadata.get(MODEL_SHA256):
         raise UsageError("sessions of onnxruntime read ONNX models, and this network was built from none")
+    if PREPROCESSING in metadata:
+        raise UsageError("sessions of onnxruntime run a model as its file is", hint="build it without --pre")
     built_from, networks = metadata.get(WHOLE_SHA256, metadata[MODEL_SHA256]), [name, *_lines(metadata, OTHER_PARTS)]
     if not re.fullmatch("[0-9a-f]{64}", built_from) or not all(re.fullmatch(r"[A-Za-z]\w*", n, re.A) for n in networks):
         raise ModelError("what is told of parts of the model is damaged")  # it ends in C

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from edgec.compress.calibrate import samples, warn_if_drawn
 from edgec.errors import UsageError
 from edgec.execute.executor import run_plan, run_program
 from edgec.fuse import Plan
+from edgec.media.way import Data
 from edgec.schedule.program import Program
 
 #: Inputs that the error is taken over.
@@ -25,7 +25,7 @@ SAMPLES = 2
 WEIGHTS = 1.5
 
 
-def mixed(plan: Plan, scheduled: Callable[..., Program], error: float, calibrate: str | Path) -> Program:
+def mixed(plan: Plan, scheduled: Callable[..., Program], error: float, calibrate: Data) -> Program:
     """The program with the fewest first blocks in floats whose outputs are within ``error`` of the largest value.
 
     ``scheduled`` makes a program with ``floats`` of them. Raises UsageError where even all of them are not enough.

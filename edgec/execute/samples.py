@@ -15,6 +15,8 @@ from edgec.ir.graph import Graph, Node
 from edgec.ir.index import least
 from edgec.ir.sizes import dimensions, read_sizes, shape_at
 from edgec.ir.types import DTYPES, Type, is_float
+from edgec.media.folder import arrays_of
+from edgec.media.way import Files, Way, data
 from edgec.untrusted import read_arrays
 
 #: Integer inputs that index nothing are drawn below this.
@@ -105,13 +107,17 @@ def _integer_sources(node: Node) -> list[Node]:
     return found
 
 
-def given_inputs(graph: Graph, path: str | Path) -> list[dict[str, np.ndarray]]:
+def given_inputs(graph: Graph, path: str | Path, way: Way = Way()) -> list[dict[str, np.ndarray]]:
     """Arrays from a .npz file (named as the inputs), or a .npy file where there is one input.
+
+    A folder of pictures or WAV files becomes samples by ``way``.
 
     An array with one dimension more than its input holds several samples; all inputs must then have as many.
     Raises UsageError for a file that cannot be read or does not fit.
     """
-    where = str(path)
+    where, source = str(path), data(path, way)
+    if isinstance(source, Files):
+        return samples(graph, arrays_of(source, graph), where)
     arrays = read_arrays(path, narrow=True)
     if "" in arrays:
         if len(graph.inputs) != 1:

@@ -25,7 +25,17 @@ from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.external import locations
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir import memory
-from edgec.ir.graph import FIXED_DIMENSIONS, LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, WHOLE_SHA256, Graph, Node
+from edgec.ir.graph import (
+    FIXED_DIMENSIONS,
+    LEFT_OUT,
+    MODEL_FILES,
+    MODEL_SHA256,
+    OTHER_PARTS,
+    PREPROCESSING,
+    WHOLE_SHA256,
+    Graph,
+    Node,
+)
 from edgec.options.texts import DimensionRange
 from edgec.text import printable
 from edgec.untrusted import reason, regular
@@ -166,6 +176,8 @@ def identity(model: Parsed, graph: Graph, known: str | None = None) -> dict[str,
     fixed = fixed_dimensions(model, graph) if part is None else dict(part.fixed)
     found = {MODEL_SHA256: known or digest(model), MODEL_FILES: "\n".join(names)}
     found[FIXED_DIMENSIONS] = "\n".join(f"{name}={extent}" for name, extent in fixed.items())
+    if isinstance(model, onnx_model.Model) and model.front is not None:
+        found[PREPROCESSING] = model.front.prefix
     if part is not None:
         found |= {WHOLE_SHA256: digest(part.whole), OTHER_PARTS: "\n".join(part.others), LEFT_OUT: part.left}
     return {key: value for key, value in found.items() if value}

@@ -146,6 +146,8 @@ def placeholder(name: str, type: Type) -> Node:
 
 #: The key of a graph's metadata for the hash of the model's file.
 MODEL_SHA256 = "model SHA-256"
+#: That of what the names of nodes of preprocessing begin with, and no others.
+PREPROCESSING = "preprocessing"
 #: That of the names of files that weights lie in, one a line, which the hash goes over too.
 MODEL_FILES = "model files"
 #: Dimensions that are open in the model and fixed in the graph, as NAME=EXTENT, one a line.
@@ -153,7 +155,7 @@ FIXED_DIMENSIONS = "fixed dimensions"
 #: Those of a part of a model: the hash of the whole, the names of other parts, one a line, and why nodes are in none.
 WHOLE_SHA256, OTHER_PARTS, LEFT_OUT = "whole model SHA-256", "other parts", "left out"
 #: All of these, which no model's own metadata can give.
-OF_MODEL = frozenset({MODEL_SHA256, MODEL_FILES, FIXED_DIMENSIONS, WHOLE_SHA256, OTHER_PARTS, LEFT_OUT})
+OF_MODEL = frozenset({PREPROCESSING, MODEL_SHA256, MODEL_FILES, FIXED_DIMENSIONS, WHOLE_SHA256, OTHER_PARTS, LEFT_OUT})
 
 
 @dataclass(frozen=True)

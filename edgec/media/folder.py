@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
-from edgec.compress.calibrate import LABELS
 from edgec.errors import UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
 from edgec.media import pictures, sounds
+from edgec.media.before import PictureBytes, SoundSamples
+from edgec.media.camera import bytes_of
+from edgec.media.way import Files, Way, files_in
 from edgec.progress import Progress, silent
 from edgec.text import listed, printable
+from edgec.untrusted import regular
 
+#: The array of what samples are, as `edgec check --data` reads it.
+LABELS = "labels"
 #: Bytes of all arrays together.
 MOST_BYTES = 4 << 30
-_SMALL = (1, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,7 @@ class Samples:
 def samples(
     graph: Graph,
     folder: Path,
-    picture: str | None = None,
-    sound: str | None = None,
+    way: Way = Way(),
     name: str | None = None,
     most: int | None = None,
     seed: int = 0,
@@ -51,17 +55,19 @@ def samples(
         kept = np.random.default_rng(seed).choice(len(found), most, replace=False)
         found = [found[k] for k in sorted(kept)]
     if is_sound:
-        if picture is not None:
+        if way.picture is not None:
             raise UsageError("the folder has sounds", hint="say --sound rate=16000", where=pictures.OPTION)
-        read, told = _sounds(node, sounds.Preparation.parse(sound or ""))
+        read, told = _sounds(node, _sound_of(way))
     else:
-        if sound is not None:
+        if way.sound is not None:
             raise UsageError("the folder has pictures", hint="say --picture", where=sounds.OPTION)
-        read, told = _pictures(node, pictures.Preparation.parse(picture or ""))
+        read, told = _pictures(node, way)
     size = int(node.type.bytes)
     if size * len(found) > MOST_BYTES:
         told = f"{len(found)} samples take {size * len(found) >> 20} MiB, and {MOST_BYTES >> 20} are the most"
-        raise UsageError(told, hint=f"--most {MOST_BYTES // size} draws as many as fit", where=str(folder))
+        raise UsageError(
+            told, hint=f"edgec samples --most {MOST_BYTES // size} draws as many as fit", where=str(folder)
+        )
     stack: list[np.ndarray] = []
     for k, (path, _) in enumerate(found):
         progress("samples", path.name, k / len(found))
@@ -72,14 +78,27 @@ def samples(
     return Samples(arrays, classes, told)
 
 
+def arrays_of(files: Files, graph: Graph) -> dict[str, np.ndarray]:
+    """The samples of a folder by the names of inputs, and `labels`; raises UsageError as `samples` does."""
+    return samples(graph, files.path, files.way).arrays
+
+
+def digest(files: Files) -> str:
+    """Digest of all files, the classes that they are of, and the way to inputs."""
+    found = sha256(repr(files.way).encode())
+    for path, label in _listed(files.path)[0]:
+        found.update(f"{label} ".encode() + sha256(regular(path).read_bytes()).digest())
+    return found.hexdigest()
+
+
 def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
     """Files with their labels, and the names of classes: none where files lie in the folder itself."""
     if not folder.is_dir():
         raise UsageError("this is no folder", hint="name one of pictures or of WAV files", where=printable(str(folder)))
     endings = (*pictures.ENDINGS, *sounds.ENDINGS)
-    own = _files(folder, endings)
+    own = sorted(files_in(folder))
     inner = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
-    by_class = {p.name: _files(p, endings) for p in inner}
+    by_class = {p.name: sorted(files_in(p)) for p in inner}
     if own and any(by_class.values()):
         hint = "put every file into the folder of its class, or all into one folder"
         raise UsageError("files lie beside folders of files", hint=hint, where=printable(str(folder)))
@@ -101,10 +120,6 @@ def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
     return found, classes
 
 
-def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() in endings and not p.name.startswith("."))
-
-
 def _input(graph: Graph, name: str | None) -> Node:
     """The one input, or the one of a name; its extents are known."""
     names = [str(n.attributes["name"]) for n in graph.inputs]
@@ -121,26 +136,31 @@ def _input(graph: Graph, name: str | None) -> Node:
     return node
 
 
-def _pictures(node: Node, wanted: pictures.Preparation) -> tuple[Callable[[Path], np.ndarray], str]:
-    shape, dtype, shown = node.type.shape, node.type.dtype, printable(str(node.attributes["name"]))
-    sides = {"first": 1, "last": 3}
-    told = f"input '{shown}' is {dtype}{list(shape)}"
-    if len(shape) != 4 or dtype not in ("f32", "u8"):
-        raise UsageError(told, hint="pictures are f32 or u8 with 4 dimensions, channels second or last", where=shown)
-    fitting = [w for w, axis in sides.items() if shape[axis] in _SMALL and wanted.layout in (None, w)]
-    if len(fitting) != 1:
-        hint = "add layout=first or layout=last to --picture" if fitting else "pictures have 1, 3 or 4 channels"
-        raise UsageError(told, hint=hint, where=shown)
-    is_first = fitting == ["first"]
-    channels, height, width = (shape[k] for k in ((1, 2, 3) if is_first else (3, 1, 2)))
-    frame = pictures.Frame(height, width, channels, is_first, dtype == "u8")
+def _pictures(node: Node, way: Way) -> tuple[Callable[[Path], np.ndarray], str]:
+    if isinstance(way.pre, PictureBytes):
+        given = way.pre
+        return lambda path: bytes_of(path, given), f"{given.height} x {given.width}, {given.format}"
+    shown, wanted = printable(str(node.attributes["name"])), way.picture or pictures.Preparation()
+    frame = pictures.frame_of(node.type.shape, node.type.dtype, shown, wanted.layout)
     pictures.check(frame, wanted)
     how = (
         "bytes"
         if frame.is_bytes
         else f"(value / {_words(wanted.scale)} - {_words(wanted.mean)}) / {_words(wanted.std)}"
     )
-    return lambda path: pictures.read(path, frame, wanted), f"{height} x {width} x {channels} by {wanted.fit}, {how}"
+    told = f"{frame.height} x {frame.width} x {frame.channels} by {wanted.fit}, {how}"
+    return lambda path: pictures.read(path, frame, wanted), told
+
+
+def _sound_of(way: Way) -> sounds.Preparation:
+    """What is said of sounds; their rate may be said by the network's preprocessing."""
+    own = way.sound
+    if not isinstance(way.pre, SoundSamples):
+        return own or sounds.Preparation.parse("")
+    if own is not None and own.rate != way.pre.rate:
+        told = f"the network takes sounds of {way.pre.rate} Hz, not of {own.rate}"
+        raise UsageError(told, hint="say one rate", where=sounds.OPTION)
+    return own or sounds.Preparation(way.pre.rate)
 
 
 def _sounds(node: Node, wanted: sounds.Preparation) -> tuple[Callable[[Path], np.ndarray], str]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from edgec.errors import UsageError
 from edgec.media import words
 from edgec.untrusted import reason, regular
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy is imported by what reads files: the command line starts without it
+    import numpy as np
     from PIL.Image import Image
 
 #: Endings of the files that are read.
@@ -22,6 +22,8 @@ ENDINGS = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".webp")
 MOST_PIXELS = 100_000_000
 OPTION = "--picture"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+#: The dimension of channels in each layout.
+_SIDES = {"first": 1, "last": 3}
 _READERS = {
     "fit": words.choice("crop", "stretch", "pad"),
     "resize": words.whole(1 << 14),
@@ -77,8 +79,48 @@ class Frame:
     is_bytes: bool
 
 
+@dataclass(frozen=True)
+class Place:
+    """The size that a picture is brought to, and where in it the input begins: before it where that is padded."""
+
+    width: int
+    height: int
+    left: int
+    top: int
+    frame: Frame
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """First and last (exclusive) of the rows that the input shows."""
+        return max(self.top, 0), min(self.top + self.frame.height, self.height)
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """The same of columns."""
+        return max(self.left, 0), min(self.left + self.frame.width, self.width)
+
+
+def frame_of(shape: Sequence[Any], dtype: str, shown: str, layout: str | None) -> Frame:
+    """The frame that an input of this shape is, with channels where ``layout`` says: "first", "last" or None.
+
+    Raises UsageError for an input that is no picture, or one that could be either; ``shown`` is its name.
+    """
+    told = f"input '{shown}' is {dtype}{list(shape)}"
+    if len(shape) != 4 or dtype not in ("f32", "u8"):
+        raise UsageError(told, hint="pictures are f32 or u8 with 4 dimensions, channels second or last", where=shown)
+    fitting = [w for w, axis in _SIDES.items() if shape[axis] in _MODES and layout in (None, w)]
+    if len(fitting) != 1:
+        hint = "add layout=first or layout=last to --picture" if fitting else "pictures have 1, 3 or 4 channels"
+        raise UsageError(told, hint=hint, where=shown)
+    is_first = fitting == ["first"]
+    channels, height, width = (shape[k] for k in ((1, 2, 3) if is_first else (3, 1, 2)))
+    return Frame(height, width, channels, is_first, dtype == "u8")
+
+
 def read(path: Path, frame: Frame, wanted: Preparation) -> np.ndarray:
     """The input [C, H, W] or [H, W, C], f32 or u8. Raises UsageError for what is no picture, or too large a one."""
+    import numpy as np
+
     image = _fitted(_opened(path, frame.channels), frame, wanted)
     values = np.asarray(image).reshape(frame.height, frame.width, frame.channels)
     if wanted.order == "bgr":
@@ -126,32 +168,42 @@ def _opened(path: Path, channels: int) -> Image:
         raise UsageError(f"this picture cannot be read: {reason(error)}", where=str(path)) from None
 
 
+def placed(width: int, height: int, frame: Frame, wanted: Preparation) -> Place:
+    """The place of an input in a picture of so many pixels, resized. Raises UsageError for one that grows too large."""
+    if wanted.fit == "stretch":
+        return Place(frame.width, frame.height, 0, 0, frame)
+    own, most = (width, height), (frame.width, frame.height)
+    if wanted.fit == "pad":
+        share = min(m / n for n, m in zip(own, most))
+        inner = [max(1, min(m, round(n * share))) for n, m in zip(own, most)]
+        left, top = (-((m - n) // 2) for n, m in zip(inner, most))
+        return Place(inner[0], inner[1], left, top, frame)
+    if wanted.resize is None:
+        share = max(m / n for n, m in zip(own, most))
+        sizes = [max(m, round(n * share)) for n, m in zip(own, most)]
+    else:
+        shorter = min(own)
+        sizes = [wanted.resize if n == shorter else wanted.resize * n // shorter for n in own]
+    if max(sizes) > 1 << 15:
+        raise UsageError(
+            f"it would have {sizes[0]} x {sizes[1]} pixels", hint="use fit=stretch or fit=pad", where=OPTION
+        )
+    left, top = (round((n - m) / 2) for n, m in zip(sizes, most))
+    return Place(sizes[0], sizes[1], left, top, frame)
+
+
 def _fitted(image: Image, frame: Frame, wanted: Preparation) -> Image:
     """The picture with as many pixels as the input."""
     from PIL import Image as Images
 
     resampling: Any = getattr(Images.Resampling, wanted.filter.upper())
-    height, width = frame.height, frame.width
-    if wanted.fit == "stretch":
-        return image.resize((width, height), resampling)
+    place = placed(image.width, image.height, frame, wanted)
+    resized = image.resize((place.width, place.height), resampling)
     if wanted.fit == "pad":
-        share = min(width / image.width, height / image.height)
-        inner = [max(1, min(most, round(n * share))) for n, most in ((image.width, width), (image.height, height))]
-        whole = Images.new(image.mode, (width, height), _color(wanted.fill, frame.channels))
-        whole.paste(image.resize((inner[0], inner[1]), resampling), ((width - inner[0]) // 2, (height - inner[1]) // 2))
+        whole = Images.new(image.mode, (frame.width, frame.height), _color(wanted.fill, frame.channels))
+        whole.paste(resized, (-place.left, -place.top))
         return whole
-    shorter = min(image.size)
-    if wanted.resize is None:
-        share = max(width / image.width, height / image.height)
-        sizes = [max(most, round(n * share)) for n, most in ((image.width, width), (image.height, height))]
-    else:
-        sizes = [wanted.resize if n == shorter else wanted.resize * n // shorter for n in image.size]
-    if max(sizes) > 1 << 15:
-        raise UsageError(
-            f"it would have {sizes[0]} x {sizes[1]} pixels", hint="use fit=stretch or fit=pad", where=OPTION
-        )
-    left, top = (round((n - most) / 2) for n, most in zip(sizes, (width, height)))
-    return image.resize((sizes[0], sizes[1]), resampling).crop((left, top, left + width, top + height))
+    return resized.crop((place.left, place.top, place.left + frame.width, place.top + frame.height))
 
 
 def _color(fill: tuple[float, ...], channels: int) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import wave
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from edgec.errors import UsageError
 from edgec.media import words
 from edgec.untrusted import reason, regular
+
+if TYPE_CHECKING:  # numpy is imported by what reads files: the command line starts without it
+    import numpy as np
 
 ENDINGS = (".wav",)
 OPTION = "--sound"
@@ -40,6 +42,8 @@ def read(path: Path, count: int, wanted: Preparation, whole: bool) -> np.ndarray
 
     Raises UsageError for what is no WAV file of PCM, and for one of another rate.
     """
+    import numpy as np
+
     try:
         with wave.open(str(regular(path)), "rb") as file:
             channels, width, rate, frames = file.getparams()[:4]
@@ -63,6 +67,8 @@ def read(path: Path, count: int, wanted: Preparation, whole: bool) -> np.ndarray
 
 def _values(data: bytes, width: int, path: Path) -> np.ndarray:
     """PCM of 1 to 4 bytes as f64 from -1 to 1."""
+    import numpy as np
+
     if width == 1:
         return (np.frombuffer(data, np.uint8) - 128.0) / 128.0
     if width not in (2, 3, 4):

@@ -25,7 +25,7 @@ def parse(text: str, readers: Mapping[str, Callable[[str], Any]], option: str) -
         try:
             found[name] = readers[name](value if equals else "")
         except ValueError as error:
-            raise UsageError(f"{name}={printable(value)}: {error}", where=option) from None
+            raise UsageError(f"cannot read '{printable(part)}'", hint=str(error), where=option) from None
     return found
 
 

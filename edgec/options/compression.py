@@ -12,6 +12,7 @@ from edgec.compress.prune.scheme import Scheme
 from edgec.compress.prune.scheme import parsed as scheme_of
 from edgec.device.device import Device
 from edgec.errors import UsageError
+from edgec.media.way import Data, Way, data
 
 
 def pruning_of(given: Mapping[str, Any], device: Device) -> tuple[Scheme | None, float | None]:
@@ -59,10 +60,10 @@ def max_loss_of(text: str | None, precision: str, prune: Scheme | None) -> str |
     return str(parsed_max_loss(text))
 
 
-def calibration_of(given: Mapping[str, Any], quantize: str, error: float) -> str | Path:
+def calibration_of(given: Mapping[str, Any], way: Way, quantize: str, error: float) -> Data:
     """The data to compress by: required where they decide ranges, or what a bound on the loss allows."""
     if given["calibrate"] is not None:
-        return given["calibrate"]  # type: ignore[no-any-return]
+        return data(given["calibrate"], way)
     asked = f"--quantize {quantize}" if quantize in ("int8", "mixed") else None
     asked = "--precision mixed" if error else "--max-loss" if asked is None and given["max_loss"] is not None else asked
     if asked is not None:

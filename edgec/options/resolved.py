@@ -22,6 +22,9 @@ from edgec.frontend.language.cache import KINDS, Kind
 from edgec.frontend.language.lora import LoraOption, option_of
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
+from edgec.media import pictures, sounds
+from edgec.media.before import Before, asked
+from edgec.media.way import Data, Way
 from edgec.options.bounds import bounds_of
 from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.cores import asked_cores
@@ -70,8 +73,11 @@ class Options:
     lora: LoraOption | None
     numeric: Numeric
     error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
+    pre: Before | None  # in front of the network
+    picture: pictures.Preparation | None
+    sound: sounds.Preparation | None
     quantize: str
-    calibrate: str | Path
+    calibrate: Data
     observer: str
     max_loss: str | None
     corrections: tuple[str, ...] | None
@@ -99,6 +105,11 @@ class Options:
     retraining: Retraining | None
 
     @property
+    def way(self) -> Way:
+        """The way from files of pictures or sounds to inputs."""
+        return Way(self.picture, self.sound, self.pre)
+
+    @property
     def room(self) -> int:
         """Bytes for arena, inputs and outputs, beyond which the head is computed in stripes; 0: as many as it takes."""
         if self.ram is not None:
@@ -123,6 +134,7 @@ def resolve(settings: Settings) -> Options:
     check_device(given, device, gpu)
     cores = asked_cores(given, device, gpu, threads)
     prune, sparsity = pruning_of(given, device)
+    way = Way(*(_read(key, given[key]) for key in ("picture", "sound", "pre")))
     return Options(
         device=device,
         levels=levels,
@@ -136,7 +148,7 @@ def resolve(settings: Settings) -> Options:
         sparsity=sparsity,
         masks=masks_of(given["masks"], prune),
         max_loss=max_loss_of(given["max_loss"], given["quantize"], prune),
-        calibrate=calibration_of(given, quantize, error),
+        calibrate=calibration_of(given, way, quantize, error),
         compiler=given["compiler"],
         bounds=bounds_of(given, device, gpu),
         training=training_of(given, device),
@@ -346,6 +358,9 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "chat_template": lambda given: None if given is None else Path(given),
     "cache": lambda kind: None if kind is None else _one_of("cache", kind, KINDS),
     "lora": lambda given: None if given is None else option_of(given),
+    "pre": lambda text: None if text is None else asked(text),
+    "picture": lambda text: None if text is None else pictures.Preparation.parse(text),
+    "sound": lambda text: None if text is None else sounds.Preparation.parse(text),
     "numeric": _numeric,
     "observer": lambda name: _one_of("observer", name, OBSERVERS),
     "corrections": _corrections,

@@ -22,6 +22,7 @@ Folders = Iterable[Union[str, Path]]
 
 TARGET = "Target"
 SHAPES = "Shapes, inputs and states"
+PICTURES = "Pictures and sounds"
 COMPRESSION = "Compression"
 TRAINING = "Training"
 REWRITING = "Rewriting and fusion"
@@ -200,6 +201,23 @@ class Settings(TypedDict, total=False):
         ),
     ]  # fmt: skip
 
+    pre: Annotated[
+        str | None,
+        Option(
+            "Preprocessing inside the network: picture=FORMAT:HEIGHTxWIDTH (rgb8, bgr8, rgba8, bgra8, gray8, nv12), "
+            "range=limited|full, matrix=bt601|bt709, or audio=logmel|mfcc:SAMPLES, rate=HZ, n_fft=, hop_length=...; "
+            "input=NAME.", PICTURES, metavar="WORDS",
+        ),
+    ]  # fmt: skip
+    picture: Annotated[
+        str | None,
+        Option(
+            "Way from a picture to an input: fit=crop|stretch|pad, resize=N, filter=bilinear|bicubic|lanczos|nearest, "
+            "order=rgb|bgr, scale=255, mean=A/B/C, std=A/B/C, fill=114, layout=first|last.", PICTURES, metavar="WORDS",
+        ),
+    ]  # fmt: skip
+    sound: Annotated[str | None, Option("Way from a sound: rate=16000, part=first|middle.", PICTURES, metavar="WORDS")]
+
     quantize: Annotated[
         str,
         Option(
@@ -210,8 +228,8 @@ class Settings(TypedDict, total=False):
     calibrate: Annotated[
         str | Path | None,
         Option(
-            "Inputs to compress by: an .npz, a folder of them, or random.", COMPRESSION, metavar="PATH",
-            is_path=lambda value: value != "random",
+            "Inputs to compress by: an .npz, a folder of them, of pictures or of WAV files, or random.", COMPRESSION,
+            metavar="PATH", is_path=lambda value: value != "random",
         ),
     ]  # fmt: skip
     observer: Annotated[

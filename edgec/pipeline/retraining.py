@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from edgec.compress.calibrate import samples
 from edgec.compress.calibration import Calibration, calibrated
@@ -19,6 +18,7 @@ from edgec.device.device import Device
 from edgec.errors import EdgecError, UsageError
 from edgec.frontend.states import states
 from edgec.ir.graph import Graph, Node
+from edgec.media.way import Data
 from edgec.progress import Progress
 
 #: Samples of a step where nothing is said and the network can take so many.
@@ -30,7 +30,7 @@ class Rounding:
     """Layers are to be int8 on ``device``, with the ranges that ``observer`` finds in ``data``."""
 
     device: Device
-    data: str | Path
+    data: Data
     observer: str
 
 

@@ -39,6 +39,7 @@ from edgec.options.overrides import require_known, require_offered
 from edgec.partition import Segment, assign, divide
 from edgec.pipeline.bounding import with_bounds
 from edgec.pipeline.context import Context
+from edgec.pipeline.preprocessing import with_preprocessing
 from edgec.pipeline.retraining import Rounding, Tools, retrained
 from edgec.report.fit import fit
 from edgec.rewrite import load_rules
@@ -73,7 +74,7 @@ def import_(source: Any, context: Context) -> Graph:
     """The graph of a model, with the hash of its file."""
     o = context.options
     with limits.stage("import", o.limits):
-        parsed = read(source)
+        parsed, o = with_preprocessing(read(source), o)
         graph = import_graph(
             parsed, o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context,
             cache=o.cache, lora=o.lora, ops_folders=o.operators,

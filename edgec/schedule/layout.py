@@ -13,6 +13,7 @@ from math import prod
 from edgec.fuse import Block, Plan
 from edgec.fuse.pooled import pooled_of
 from edgec.ir import expr as X
+from edgec.ir import positions
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Node
 from edgec.ir.index import upper
@@ -241,10 +242,18 @@ def _rows_of(block: Block, anchor: Node) -> list[tuple[Node, int]]:
 
 
 def _whole_rows(block: Block) -> list[Votes]:
-    """Layout votes of gathers, for each un-gathered dimension: it should be contiguous in the operand and result."""
+    """Layout votes of gathers, for each un-gathered dimension: it should be contiguous in the operand and result.
+
+    An input lies row by row: where one loop walks the end of its rows, over several dimensions, the result follows it.
+    """
     variables = block.formula.variables
     for load in X.loads(block.formula.body):
         is_chosen = any(X.loads(i) for i in load.args)
+        if is_chosen and load.value.op == "input" and load.value.type.is_fixed:
+            address = positions.linearize(load.args, load.value.type.shape)
+            along = [v for v in variables if most(v) >= NARROWEST and coefficient(address, v) == 1]
+            if along and along[0] not in load.args:
+                return [((block.output, variables.index(along[0])),)]
         rows = [v for v in load.args if v.op == "var" and v in variables and most(v) >= NARROWEST]
         if is_chosen and rows and not load.value.is_const:
             return [((load.value, load.args.index(v)), (block.output, variables.index(v))) for v in rows]

@@ -53,6 +53,9 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "chat_template": ("none.jinja",),
     "quantize": ("float", "int8", "int8-dynamic", "mixed", "int4-weight", "int5"),
     "calibrate": ("random", "samples.npz", "none.npz"),
+    "pre": ("picture=gray8:20x30", "picture=nv12:24x32,range=full", "picture=rgb8:0x1", "photo"),
+    "picture": ("scale=1,mean=2,std=3", "fit=pad", "fit=3", "layout=last"),
+    "sound": ("rate=16000", "part=middle", "rate=0"),
     "observer": ("minmax", "percentile", "mse", "entropy", "best", "worst"),
     "max_loss": ("top1_drop=1", "cosine=0.9", "max_abs=100", "top1_drop", "joy=1"),
     "corrections": ("auto", "none", "bias,gptq", "luck"),
@@ -92,6 +95,7 @@ TOGETHER = (
     ("--quantize", "mixed", "--calibrate", "samples.npz", "--max-loss", "cosine=0.9"),
     ("--prune", "vector", "--sparsity", "0.5"), ("--loss", "cross_entropy"), ("--dim", "n=1..4", "--dim", "it's=1..8"),
     ("--state", "h=h_next"), ("--weights", "stream", "--ram", "1M"),
+    ("--pre", "picture=gray8:20x30", "--picture", "fit=stretch"),
 )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ GIVEN: dict[str, Any] = {
     "precision": "fp16", "compiler": "clang -m32", "shapes": {"a/b:0": (1, 3), "x": ()}, "dims": {"rows": (8, 64, 8)},
     "values": {"flag": np.asarray(True), "table": np.asarray([[1.5, 2.0], [3.0, 4.0]])}, "states": {"h": "h_next"},
     "loops": {"Loop_1": 16}, "context": 512, "cache": "int8", "lora": "8:q,v", "chat_template": Path("own.jinja"),
+    "pre": "picture=rgb8:480x640", "picture": "mean=0.5,std=0.25", "sound": "rate=16000",
     "quantize": "mixed", "calibrate": "data/samples.npz", "observer": "best",
     "max_loss": "top1_drop=0.5", "corrections": "none", "prune": "2:4", "sparsity": "auto", "prune_by": "wanda",
     "masks": Path("masks.npz"), "retrain": Path("train.npz"), "retrain_steps": 50, "augment": "mirror",

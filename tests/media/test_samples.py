@@ -18,6 +18,8 @@ from edgec.errors import UsageError
 from edgec.frontend.onnx import import_model
 from edgec.ir.graph import Graph
 from edgec.media import folder, pictures, sounds
+from edgec.media.way import Way
+from edgec.options import resolve
 
 Image = pytest.importorskip("PIL.Image", reason="pip install 'edgec[pictures]'")
 SHAPES = {"first": lambda c, h, w: [1, c, h, w], "last": lambda c, h, w: [1, h, w, c]}
@@ -26,6 +28,10 @@ TYPES = {"f32": 1, "u8": 2, "i16": 5}
 
 def network(shape: list[int], dtype: str = "f32") -> Graph:
     return import_model(model([node("Cast", ["x"], ["y"], to=1)], [tensor_input("x", shape, TYPES[dtype])]))
+
+
+def way(picture: str | None = None, sound: str | None = None) -> Way:
+    return resolve({"picture": picture, "sound": sound}).way
 
 
 def saved(place: Path, height: int, width: int, channels: int = 3) -> np.ndarray:
@@ -55,7 +61,7 @@ def test_a_picture(layout: str, channels: int, dtype: str, fit: str, tmp_path: P
     if channels > 1:
         text += ",order=bgr"
     graph = network(SHAPES[layout](channels, 20, 17), dtype)
-    found = folder.samples(graph, tmp_path, text)
+    found = folder.samples(graph, tmp_path, way(text))
 
     if fit == "crop":  # 30 x 41 covers 20 x 17 as 20 x 27; the middle 17 columns of it
         wanted = resized(values, 20, 27)[:, 5:22]
@@ -120,9 +126,9 @@ def test_a_sound(width: int, channels: int, count: int, tmp_path: Path) -> None:
     first = np.pad(mono, (0, 20))[:20]
     middle = first if count < 20 else mono[5:25]
     for part, wanted in (("first", first), ("middle", middle)):
-        (got,) = folder.samples(network([1, 20]), tmp_path, sound=f"rate=8000,part={part}").arrays["x"]
+        (got,) = folder.samples(network([1, 20]), tmp_path, way(sound=f"rate=8000,part={part}")).arrays["x"]
         np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
-        (got,) = folder.samples(network([1, 20], "i16"), tmp_path, sound=f"rate=8000,part={part}").arrays["x"]
+        (got,) = folder.samples(network([1, 20], "i16"), tmp_path, way(sound=f"rate=8000,part={part}")).arrays["x"]
         np.testing.assert_array_equal(got, np.rint(wanted * 32768).clip(-32768, 32767))
 
 
@@ -148,21 +154,21 @@ REFUSED = {
 def test_preparations_that_are_refused(text: str, tmp_path: Path) -> None:
     saved(tmp_path / "p.png", 9, 9)
     with pytest.raises(UsageError, match=REFUSED[text]):
-        folder.samples(network([1, 3, 8, 6]), tmp_path, text)
+        folder.samples(network([1, 3, 8, 6]), tmp_path, way(text))
 
 
 def test_folders_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = network([1, 3, 8, 6])
 
-    def told(match: str, **more: str) -> None:
+    def told(match: str, *more: str) -> None:
         with pytest.raises(UsageError, match=match):
-            folder.samples(graph, tmp_path, **more)
+            folder.samples(graph, tmp_path, *more)
 
     told("no files that end in")
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
     told("this picture cannot be read")
     saved(tmp_path / "a.png", 9, 9)
-    told("the folder has pictures", sound="rate=8000")
+    told("the folder has pictures", way(sound="rate=8000"))
     monkeypatch.setattr(pictures, "MOST_PIXELS", 80)
     told("it has 9 x 9 pixels, and 80 are the most")
     monkeypatch.undo()
@@ -178,13 +184,13 @@ def test_folders_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     stored(tmp_path / "c" / "s.wav", np.zeros((3, 1), int), 2)
     told("both pictures and sounds")
     (tmp_path / "c" / "a.png").unlink()
-    told("the folder has sounds", picture="scale=1")
+    told("the folder has sounds", way("scale=1"))
     told("the rate of the sounds is not said")
-    told("is f32\\[1, 3, 8, 6\\]", sound="rate=8000")
+    told("is f32\\[1, 3, 8, 6\\]", way(sound="rate=8000"))
     graph = network([1, 4])
-    told("its rate is 8000 Hz, and 16000", sound="rate=16000")
+    told("its rate is 8000 Hz, and 16000", way(sound="rate=16000"))
     (tmp_path / "c" / "s.wav").write_bytes(b"RIFF")
-    told("no sound that can be read", sound="rate=16000")
+    told("no sound that can be read", way(sound="rate=16000"))
 
 
 def test_tall_pictures_are_not_made_large(tmp_path: Path) -> None:
@@ -192,14 +198,14 @@ def test_tall_pictures_are_not_made_large(tmp_path: Path) -> None:
     saved(tmp_path / "p.png", 4000, 2)
     with pytest.raises(UsageError, match="it would have 32 x 64000 pixels"):
         folder.samples(network([1, 3, 32, 32]), tmp_path)
-    assert folder.samples(network([1, 3, 32, 32]), tmp_path, "fit=pad").arrays["x"].shape == (1, 3, 32, 32)
+    assert folder.samples(network([1, 3, 32, 32]), tmp_path, way("fit=pad")).arrays["x"].shape == (1, 3, 32, 32)
 
 
 def test_sounds_of_a_size_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored(tmp_path / "s.wav", np.zeros((30, 1), int), 2)
     monkeypatch.setattr(sounds, "_MOST", 20)
     with pytest.raises(UsageError, match="it has 30 samples, and 20 are the most"):
-        folder.samples(network([1, 20]), tmp_path, sound="rate=8000")
+        folder.samples(network([1, 20]), tmp_path, way(sound="rate=8000"))
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

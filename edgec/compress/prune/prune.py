@@ -30,6 +30,7 @@ from edgec.compress.prune.stored import masks_for
 from edgec.compress.report import largest
 from edgec.errors import CheckError, UsageError
 from edgec.ir.graph import Graph
+from edgec.media.way import Data
 
 #: From a graph to what the scheduler would do with each of its layers, by name.
 Worth = Callable[[Graph], Mapping[str, Offered]]
@@ -47,7 +48,7 @@ class Pruning:
     scheme: Scheme
     sparsity: float | None = None
     method: str = "obs"
-    calibration: str | Path = RANDOM
+    calibration: Data = RANDOM
     max_loss: MaxLoss | None = None
     masks: Path | None = None
     repair: bool = True

@@ -52,10 +52,25 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Front:
+    """Nodes in front of a model: the input that they compute, and nodes whose results are best kept in memory.
+
+    Their names, and no others, begin with ``prefix``.
+
+    A result that many elements are computed of is one: pixels of rows that are summed already.
+    """
+
+    input: str
+    kept: tuple[str, ...]
+    prefix: str
+
+
+@dataclass(frozen=True)
 class Model:
     """A parsed model, where it came from, and the folder its external weights may lie in (None: nowhere).
 
-    ``path`` is the file itself, where it came from one.
+    ``path`` is the file itself, where it came from one; ``front`` is what
+    `edgec.frontend.preprocessing` put in front of it.
     """
 
     proto: onnx.ModelProto
@@ -64,6 +79,7 @@ class Model:
     folder: Folder | None
     path: Path | None = None
     part: Part | None = None
+    front: Front | None = None
 
     @property
     def opsets(self) -> dict[str, int]:
