@@ -117,7 +117,7 @@ def everything() -> tuple[Node, ...]:
 
 
 def proposed(rule: Rule, node: Node) -> list[Node]:
-    """What a rule makes of a node."""
+    """The proposals of a rule for a node."""
     return [p for p in rule.propose(node, Instance(node)) if isinstance(p, Node)]
 
 

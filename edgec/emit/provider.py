@@ -10,7 +10,15 @@ from edgec.emit.interface import Port
 from edgec.errors import ModelError, UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
-from edgec.ir.graph import FIXED_DIMENSIONS, LEFT_OUT, MODEL_FILES, MODEL_SHA256, OTHER_PARTS, PREPROCESSING, WHOLE_SHA256
+from edgec.ir.graph import (
+    FIXED_DIMENSIONS,
+    LEFT_OUT,
+    MODEL_FILES,
+    MODEL_SHA256,
+    OTHER_PARTS,
+    PREPROCESSING,
+    WHOLE_SHA256,
+)
 from edgec.ir.sizes import dimensions
 from edgec.text import printable
 

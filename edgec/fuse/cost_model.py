@@ -113,7 +113,7 @@ class CostModel:
         return moved / self._near
 
     def amounts(self, block: Block) -> Amounts:
-        """What a block asks of this device."""
+        """The demands of a block on this device."""
         moved, results, device = bytes_of(block), block.output.type.elements, self.device
         if device is not None and self.on_gpu:
             return Amounts(block.kind, operations(block, by_each=True), moved, results, moved > device.gpu.l2_bytes)

@@ -153,7 +153,7 @@ def _pictures(node: Node, way: Way) -> tuple[Callable[[Path], np.ndarray], str]:
 
 
 def _sound_of(way: Way) -> sounds.Preparation:
-    """What is said of sounds; their rate may be said by the network's preprocessing."""
+    """Properties that are said of sounds; their rate may be said by the network's preprocessing."""
     own = way.sound
     if not isinstance(way.pre, SoundSamples):
         return own or sounds.Preparation.parse("")

@@ -40,7 +40,7 @@ class Need:
 
     @property
     def found(self) -> str:
-        """Where the programs are, and the versions of the packages."""
+        """Places of the programs, and the versions of the packages."""
         places = [shutil.which(p) or "" for p in self.programs]
         return ", ".join([*places, *(_version(p) for p in self.packages)])
 

@@ -25,7 +25,7 @@ from edgec.errors import UsageError
 from edgec.frontend.onnx import ModelWarning
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(onnxruntime, "register_execution_provider_library"), reason="onnxruntime has plugins from 1.23 on"
+    not hasattr(onnxruntime, "register_execution_provider_library"), reason="onnxruntime with plugins is not installed"
 )
 _STRICT = "-Werror -Wconversion -Wshadow -Wpedantic"
 

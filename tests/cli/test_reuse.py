@@ -39,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def uncompiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was built anew since."""
+    """Sources that were built anew since."""
     built: list[str] = []
     real = reuse.build
 

@@ -60,7 +60,7 @@ def test_objects_are_the_same(compiler: Compiler, root: Path, tmp_path: Path, mo
 
 @pytest.mark.parametrize("compiler", compilers(), ids=str)
 def test_another_text_is_another_entry(compiler: Compiler, root: Path, tmp_path: Path) -> None:
-    """What an included header says counts, too: results were those of the older header otherwise."""
+    """The text of included headers counts, too: results were those of the older header otherwise."""
     three = objects(compiler, written(tmp_path / "a", files=4))
     other = objects(compiler, written(tmp_path / "a", more=MORE.replace("3.0f", "5.0f"), files=4))
     assert len(compiled(root)) == 2 and three != other
