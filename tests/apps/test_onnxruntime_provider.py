@@ -252,23 +252,24 @@ def test_parts_around_an_operator_that_is_refused(tmp_path: Path, capfd: pytest.
         node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
         node("Cast", ["half"], ["factor"], to=TensorProto.FLOAT),
         node("Mul", ["c", "factor"], ["a"]),
-        node("RandomUniformLike", ["a"], ["r"], low=0.5, high=0.5, name="chance"),
+        node("SampleOp", ["a"], ["r"], name="sample", domain="com.microsoft"),
         node("Mul", ["a", "r"], ["b"]),
         node("Mul", ["b", "factor"], ["d"]),
         node("Relu", ["d"], ["y"]),
     ]
     made = [weights("w", chance.standard_normal((3, 3, 3, 3)).astype(np.float32)), weights("half", np.float64(0.5))]
-    net = model(nodes, [tensor_input("x", ("n", 3, 8, 8))], ["y", "c"], made)
-    with pytest.warns(ModelWarning, match=r"2 parts of the model can be built.*RandomUniformLike, used by 'chance'"):
+    net = model(nodes, [tensor_input("x", ("n", 3, 8, 8))], ["y", "c"], made, domains=["com.microsoft"])
+    net.graph.value_info.append(tensor_input("r", ("n", 3, 8, 8)))
+    with pytest.warns(ModelWarning, match=r"2 parts of the model can be built.*SampleOp, used by 'sample'"):
         path = built(net, tmp_path, "parted", dims={"n": 1})
     with provider(path) as own:
         for level, left in (("ORT_DISABLE_ALL", "2 nodes"), ("ORT_ENABLE_ALL", "1 node")):  # the cast is folded
             session = own.session(path, options(level))
             found = assigned(session)
             assert {"Conv", "Mul", "Relu"} <= set(found[own.PROVIDER]) and found[own.PROVIDER].count("Mul") == 3
-            assert "RandomUniformLike" in found["CPUExecutionProvider"]
+            assert "SampleOp" in found["CPUExecutionProvider"]
             told = capfd.readouterr().err
-            assert f"edgec_parted leaves {left} of this session to other providers: RandomUniformLike, used by" in told
+            assert f"edgec_parted leaves {left} of this session to other providers: com.microsoft::SampleOp, used by" in told
             same(session, path, image())
             del session
 
@@ -331,7 +332,7 @@ def test_refused(tmp_path: Path) -> None:
     narrow = model([node("Identity", ["x"], ["y"])], [tensor_input("x", (4,), TensorProto.INT4)], opset=21)
     with pytest.raises(UsageError, match="'x' has elements of i4, which onnxruntime keeps packed"):
         edgec.build(narrow, tmp_path / "net", app="onnxruntime", compile=False)
-    alone = model([node("RandomUniformLike", ["x"], ["y"])])
-    with pytest.raises(edgec.errors.ModelError, match="RandomUniformLike, used by 'y'"):
+    alone = model([node("SampleOp", ["x"], ["y"], domain="com.microsoft")], domains=["com.microsoft"])
+    with pytest.raises(edgec.errors.ModelError, match="SampleOp, used by 'y'"):
         edgec.build(alone, tmp_path / "net", app="onnxruntime", compile=False)
     assert not (tmp_path / "net").exists()

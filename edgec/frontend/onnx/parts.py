@@ -74,16 +74,34 @@ def _fixed(proto: ModelProto, shapes: Mapping[str, Sequence[int]], dims: Mapping
     """A copy in which dimensions of inputs are numbers where these are given."""
     copy = ModelProto()
     copy.CopyFrom(proto)
+    extents, is_other = dict(dims), False
     for value in copy.graph.input:
         for at, dimension in enumerate(value.type.tensor_type.shape.dim):
             given = shapes.get(value.name, ())
             if at < len(given):
+                is_other |= dimension.HasField("dim_value") and dimension.dim_value != given[at]
+                if dimension.dim_param:
+                    extents[dimension.dim_param] = given[at]
                 dimension.dim_value = given[at]
             elif dimension.dim_param in dims:
                 dimension.dim_value = dims[dimension.dim_param]
-    if dims or shapes:  # what was found for open dimensions
+    if dims or shapes:  # what was found for open dimensions holds where they have names
+        declared = [_with_extents(v, extents) for v in copy.graph.value_info] if not is_other else []
         del copy.graph.value_info[:]
+        copy.graph.value_info.extend(v for v in declared if v is not None)
     return copy
+
+
+def _with_extents(value: ValueInfoProto, extents: Mapping[str, int]) -> ValueInfoProto | None:
+    """A declared value with numbers for dimensions with names; None where one has neither."""
+    found = ValueInfoProto()
+    found.CopyFrom(value)
+    for dimension in found.type.tensor_type.shape.dim:
+        if dimension.dim_param in extents:
+            dimension.dim_value = extents[dimension.dim_param]
+        if not dimension.HasField("dim_value"):
+            return None
+    return found
 
 
 def _inferred(proto: ModelProto) -> dict[str, ValueInfoProto]:
