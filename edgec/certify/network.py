@@ -350,4 +350,6 @@ def refuse_kinds(plan: Plan) -> None:
         raise ModelError("a network with branches has no bounds")
     for name, n in graph.outputs:
         if n.op in ("input", "const"):
-            raise ModelError(f"output '{printable(name)}' is not computed")
+            what = "an input" if n.op == "input" else "a constant"
+            hint = "leave it out of the outputs of the model"
+            raise ModelError(f"output '{printable(name)}' is {what}, of which there is nothing to bound", hint=hint)

@@ -110,6 +110,8 @@ def _class(draft: Draft, reader: Node) -> classify.Mapping | None:
 
 
 def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
+    if node.op in ("slice", "pad") and node in draft.results:
+        return False  # a view of another buffer is not the caller's
     if node.op == "slice":
         return _is_padded(draft, node, readers)
     if not draft.mode.places(node, [m for r in readers for m in draft.members.get(r, ())]):

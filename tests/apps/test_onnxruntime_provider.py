@@ -181,6 +181,21 @@ def test_several_inputs_and_outputs(tmp_path: Path) -> None:
             del session
 
 
+def test_options_are_for_one_session(tmp_path: Path) -> None:
+    path = built(convolutions(), tmp_path, "once")
+    with provider(path) as own:
+        made = options()
+        session = own.session(path, made)
+        with pytest.raises(ValueError, match="options are for one session"):
+            own.session(path, made)
+        with pytest.raises(ValueError, match="give others there"):
+            own.session(path, providers=["CPUExecutionProvider"])
+        with pytest.raises(ValueError, match="under another --name"):
+            own.session(path, library=tmp_path / "libother.so")
+        same(session, path, image())
+        del session
+
+
 def test_quantized(tmp_path: Path) -> None:
     chance = np.random.default_rng(8)
     scales = [weights("s", np.float32(0.05)), weights("z", np.uint8(128)), weights("t", np.float32(0.02))]
@@ -269,7 +284,10 @@ def test_parts_around_an_operator_that_is_refused(tmp_path: Path, capfd: pytest.
             assert {"Conv", "Mul", "Relu"} <= set(found[own.PROVIDER]) and found[own.PROVIDER].count("Mul") == 3
             assert "SampleOp" in found["CPUExecutionProvider"]
             told = capfd.readouterr().err
-            assert f"edgec_parted leaves {left} of this session to other providers: com.microsoft::SampleOp, used by" in told
+            assert (
+                f"edgec_parted leaves {left} of this session to other providers: com.microsoft::SampleOp, used by"
+                in told
+            )
             same(session, path, image())
             del session
 

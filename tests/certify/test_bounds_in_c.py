@@ -211,7 +211,28 @@ def test_a_maximum_keeps_what_is_not_known() -> None:
     assert np.isfinite(low[0, :2]).all() and np.isfinite(high[0, :2]).all()
 
 
+def test_a_distance_is_no_less_as_a_float() -> None:
+    """The nearest float of some distances is below them: inputs that are allowed were outside."""
+    found = built(model([node("Neg", "x", "y")], (1,), {}))
+    down = [d for d in (0.1, 0.2, 0.3, 0.7, 0.9, 1.1) if float(np.float32(d)) < d]
+    assert down
+    for distance in down:
+        x = np.array([np.float32(distance)])  # itself is at a distance of less; the distance takes it below zero
+        low, high = found.bounds(x, distance)
+        assert high[0] >= distance - float(x[0]) > 0
+
+
+def test_an_input_named_as_the_distance() -> None:
+    proto = model([node("Add", "x x", "y")], (1, 3), {})
+    proto.graph.input[0].name = "eps"
+    proto.graph.node[0].input[:] = ["eps", "eps"]
+    low, high = built(proto).bounds(np.ones((1, 3), np.float32), 0.25)
+    assert (low <= 1.5).all() and (low > 1.49).all() and (high >= 2.5).all() and (high < 2.51).all()
+
+
 def test_what_has_no_bounds_is_refused_in_words() -> None:
+    with pytest.raises(ModelError, match="output 'y' is an input, of which there is nothing to bound"):
+        built(model([node("Identity", "x", "y")], (1, 8), {}), compile=False)
     sine = model([node("Sin", "x", "wave"), node("Relu", "wave", "y")], (1, 8), {})
     with pytest.raises(ModelError, match=r"no code for bounds of 'sin \('wave'\)'") as told:
         built(sine, compile=False)

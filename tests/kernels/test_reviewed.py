@@ -6,6 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
+import small_graphs as g
 from compiled import Compiled, compile_graphs
 
 from edgec.ir.evaluate import run
@@ -89,3 +90,26 @@ def test_right(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     }
     got, want = compiled(given)["y"].astype(float), run(graph, given)["y"].astype(float)
     assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def test_padding_that_is_an_output_and_read_by_windows(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """It was a view of the copy that the windows read, and the output was never written."""
+    x = g.value("x", 1, 3, 6, 6)
+    graphs = {}
+    for name, before in {
+        "input": x,
+        "relu": g.relu(x),
+        "cut": node("slice", x, starts=(0, 0, 1, 1), steps=(1,) * 4, shape=(1, 3, 4, 4)),
+    }.items():
+        for border in (0.0, 1.0):
+            padded = g.pad(before, 0, 0, (1, 2), 1, to=border)
+            for reader, read in {
+                "pool": g.pool(padded, "max", (3, 3)),
+                "conv": g.conv(padded, g.weights(2, 3, 3, 3)),
+            }.items():
+                graphs[f"{name} {border} {reader}"] = g.graph(padded, read, before)
+    for name, compiled in compile_graphs(graphs, tmp_path_factory.mktemp("padded")).items():
+        assert isinstance(compiled, Compiled)
+        given = g.arrays(graphs[name], 3)
+        for output, want in run(graphs[name], given).items():
+            np.testing.assert_allclose(compiled(given)[output], want, atol=1e-5, err_msg=f"{name} {output}")
