@@ -218,7 +218,7 @@ def test_a_distance_is_no_less_as_a_float() -> None:
     assert down
     for distance in down:
         x = np.array([np.float32(distance)])  # itself is at a distance of less; the distance takes it below zero
-        low, high = found.bounds(x, distance)
+        _low, high = found.bounds(x, distance)
         assert high[0] >= distance - float(x[0]) > 0
 
 
