@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,8 +16,11 @@ import edgec
 from edgec import pipeline
 from edgec.errors import UsageError
 from edgec.execute.executor import run_graph
+from edgec.frontend.onnx.trainable import weights_of
+from edgec.frontend.source import read
 from edgec.options import resolve
 from edgec.pipeline.context import Context
+from edgec.pipeline.preprocessing import with_preprocessing
 
 Image = pytest.importorskip("PIL.Image", reason="pip install 'edgec[pictures]'")
 FILTERS = ("bilinear", "bicubic", "lanczos", "nearest")
@@ -199,3 +203,16 @@ def test_refused(pre: str, shape: list[int], told: str) -> None:
 def test_old_models_and_other_formats_are_refused() -> None:
     with pytest.raises(UsageError, match="operator set 7"):
         pipeline.import_(network([1, 3, 4, 4], opset=7), Context(resolve({"pre": "picture=rgb8:4x4"})))
+
+
+def test_preprocessing_is_not_trained() -> None:
+    settings = {"pre": "picture=rgb8:30x46", "picture": IMAGENET}
+    parsed, _ = with_preprocessing(read(convolution("first")), resolve(settings))
+    assert [(w.name, w.node, w.layer) for w in weights_of(parsed)] == [("w", "y", 0)]
+
+
+def test_a_saved_stage_takes_no_preprocessing(tmp_path: Path) -> None:
+    edgec.build(convolution("first"), save_stages=tmp_path, compile=False)
+    (stage,) = tmp_path.glob("1_*.txt")
+    with pytest.raises(UsageError, match="not of a saved stage"):
+        edgec.build(stage, start="simplify", pre="picture=rgb8:30x46", compile=False)
