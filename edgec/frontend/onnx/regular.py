@@ -1,4 +1,4 @@
-"""Regular expressions of RE2's syntax as tables: from a state and a byte of UTF-8 to the next state.
+"""Regular expressions of most of RE2's syntax as tables: from a state and a byte of UTF-8 to the next state.
 
 A pattern becomes an automaton with choices (Thompson 1968), and that one whose states are sets (Rabin and Scott 1959),
 so that matching takes one step a byte whatever the pattern. A state also knows the kind of the byte before, for
@@ -16,6 +16,8 @@ from edgec.errors import ModelError
 
 #: States of an automaton before it is refused, of either kind, and repetitions that a pattern may ask for.
 _MOST_NODES, _MOST_STATES, _MOST_REPEATS = 20_000, 2000, 1000
+#: Nodes of all states together, which take time and memory.
+_MOST_WORK = 2_000_000
 _WORD = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
 _ASCII = frozenset(range(1, 128))
 _CLASSES = {"d": frozenset(b"0123456789"), "w": _WORD, "s": frozenset(b"\t\n\f\r ")}
@@ -40,7 +42,7 @@ def table(pattern: str) -> tuple[np.ndarray, np.ndarray]:
 
     Also the states [states] that are a match where the string ends. The first state is that of the beginning.
 
-    Raises ModelError for what is no regular expression of RE2, and for automata that are too large.
+    Raises ModelError for syntax that is not supported here, and for automata that are too large.
     """
     return _table(_Parser(pattern).automaton())
 
@@ -51,6 +53,7 @@ class _Automaton:
 
     bytes_to: list[list[tuple[frozenset[int], int]]] = field(default_factory=list)
     freely_to: list[list[tuple[str | None, int]]] = field(default_factory=list)
+    sets: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
 
     def node(self) -> int:
         if len(self.bytes_to) >= _MOST_NODES:
@@ -58,6 +61,18 @@ class _Automaton:
         self.bytes_to.append([])
         self.freely_to.append([])
         return len(self.bytes_to) - 1
+
+    def reads(self, start: int, taken: frozenset[int], target: int) -> None:
+        """An edge by the bytes of a set."""
+        self.bytes_to[start].append((self.sets.setdefault(taken, taken), target))
+
+    def ways(self, nodes: Iterable[int]) -> dict[frozenset[int], set[int]]:
+        """The nodes that are reached from some by a byte of each set."""
+        found: dict[frozenset[int], set[int]] = {}
+        for n in nodes:
+            for taken, target in self.bytes_to[n]:
+                found.setdefault(taken, set()).add(target)
+        return found
 
     def reached(self, nodes: Iterable[int], before: str, after: str) -> frozenset[int]:
         """All nodes that are reached without a byte, between what is before and what comes after."""
@@ -76,34 +91,58 @@ def _holds(condition: str | None, before: str, after: str) -> bool:
     return condition is None or ((before == _LETTER) != (after == _LETTER)) == (condition == "b")
 
 
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 def _kind(byte: int) -> str:
     return _LETTER if byte in _WORD else _OTHER
 
 
 def _table(a: _Automaton) -> tuple[np.ndarray, np.ndarray]:
     """The automaton without choices: state 1 is a match that has ended, state 2 none; node 1 is the end."""
+    is_conditional = any(condition is not None for edges in a.freely_to for condition, _ in edges)
     start = (frozenset([0]), _BEGIN)
     states: dict[tuple[frozenset[int], str], int] = {start: 0, (frozenset(), _END): 1, (frozenset(), _OTHER): 2}
     rows, matches, waiting = {1: [1] * 256, 2: [2] * 256}, {1: True, 2: False}, [start]
+    alike = _alike(a.sets)
+    work = 0
     while waiting:
         nodes, before = state = waiting.pop()
-        matches[states[state]] = 1 in a.reached(nodes, before, _END)
+        ended = a.reached(nodes, before, _END)
+        matches[states[state]] = 1 in ended
         row = [2] * 256
         row[0] = 1 if matches[states[state]] else 2
-        ways = {kind: [e for n in a.reached(nodes, before, kind) for e in a.bytes_to[n]] for kind in (_LETTER, _OTHER)}
-        for byte in range(1, 256):
-            following = frozenset(target for taken, target in ways[_kind(byte)] if byte in taken)
+        ways = {kind: a.ways(a.reached(nodes, before, kind)) if is_conditional else {} for kind in (_LETTER, _OTHER)}
+        ways = ways if is_conditional else dict.fromkeys(ways, a.ways(ended))
+        for kind, taken_by, members in alike:
+            targets = [ways[kind][taken] for taken in taken_by if taken in ways[kind]]
+            following = frozenset().union(*targets)
+            work += len(taken_by) + sum(map(len, targets))
             if following:
-                new = (following, _kind(byte))
+                new = (following, kind if is_conditional else _OTHER)
                 if new not in states:
                     if len(states) >= _MOST_STATES:
                         raise ModelError("the pattern has too many states", hint="match it in your own code")
                     states[new] = len(states)
                     waiting.append(new)
-                row[byte] = states[new]
+                for byte in members:
+                    row[byte] = states[new]
         rows[states[state]] = row
+        work += len(ended)
+        if work > _MOST_WORK:
+            raise ModelError("the pattern is too large", hint="repeat less in it")
     order = range(len(states))
     return np.array([rows[k] for k in order], np.int32), np.array([matches[k] for k in order], np.bool_)
+
+
+def _alike(sets: Iterable[frozenset[int]]) -> list[tuple[str, list[frozenset[int]], list[int]]]:
+    """Bytes that no part of a pattern tells apart: (kind, the sets that they are in, those bytes)."""
+    found: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    known = list(sets)
+    for byte in range(1, 256):
+        found.setdefault((_kind(byte), tuple(k for k, s in enumerate(known) if byte in s)), []).append(byte)
+    return [(kind, [known[k] for k in inside], members) for (kind, inside), members in found.items()]
 
 
 @dataclass(frozen=True)
@@ -133,7 +172,8 @@ class _Parser:
         return self.a
 
     def wrong(self, what: str) -> ModelError:
-        return ModelError(f"{what} in a regular expression, at character {self.at}", hint="it is RE2's syntax")
+        told = f"{what} in a regular expression is not supported here, at character {self.at}"
+        return ModelError(told, hint="most of RE2's syntax is: docs/guide/support.md")
 
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -162,14 +202,14 @@ class _Parser:
     def one_of(self, taken: frozenset[int], beyond: bool = False) -> _Piece:
         """One byte of ASCII, or (``beyond``) a code point beyond it."""
         p = self.piece()
-        self.a.bytes_to[p.start].append((taken, p.end))
+        self.a.reads(p.start, taken, p.end)
         for first, more in _LONGER if beyond else ():
             here, reading = p.start, frozenset(first)
             for _ in range(more):
                 following = self.a.node()
-                self.a.bytes_to[here].append((reading, following))
+                self.a.reads(here, reading, following)
                 here, reading = following, _FOLLOWING
-            self.a.bytes_to[here].append((reading, p.end))
+            self.a.reads(here, reading, p.end)
         return p
 
     def join(self, parts: Iterable[_Piece]) -> _Piece:
@@ -234,9 +274,11 @@ class _Parser:
             return {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
         body, brace, _ = self.text[self.at :].partition("}")
         low, comma, high = body.partition(",")
-        if not brace or not low.isdecimal() or not (high.isdecimal() or not high):
+        if not brace or not _is_count(low) or not (_is_count(high) or not high):
             self.at -= 1
             return 1, 1
+        if max(len(low), len(high)) > 9:
+            raise self.wrong("a repetition of more than nine digits")
         least, most = int(low), int(high) if high else None if comma else int(low)
         if max(least, most or 0) > _MOST_REPEATS or (most is not None and most < least):
             raise self.wrong(f"a repetition of {{{body}}}")

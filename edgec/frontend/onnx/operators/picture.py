@@ -49,7 +49,9 @@ def _decoded(call: Call, content: bytes, order: str) -> np.ndarray:
             warnings.simplefilter("ignore")  # of the size, which is looked at here
             with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
                 if image.width * image.height <= _MOST_PIXELS:
-                    pixels = np.array(in_bytes(image, image.format).convert("L" if order == "Grayscale" else "RGB"), np.uint8)
+                    pixels = np.array(
+                        in_bytes(image, image.format).convert("L" if order == "Grayscale" else "RGB"), np.uint8
+                    )
                     if order == "Grayscale":
                         return pixels[..., np.newaxis]
                     return pixels[..., ::-1] if order == "BGR" else pixels
