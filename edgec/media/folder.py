@@ -125,7 +125,7 @@ def _input(graph: Graph, name: str | None) -> Node:
     """The one input, or the one of a name; its extents are known."""
     names = [str(n.attributes["name"]) for n in graph.inputs]
     if name is None and len(names) != 1:
-        hint = f"--input {printable(names[0])} chooses one" if names else "choose another model"
+        hint = f"edgec samples --input {printable(names[0])} writes a file for one" if names else "choose another model"
         raise UsageError(f"the network has {len(names)} inputs", hint=hint, where="--input")
     if name is not None and name not in names:
         raise UsageError(f"there is no input '{printable(name)}'", hint=f"it has {listed(names)}", where="--input")

@@ -18,6 +18,7 @@ from edgec.errors import UsageError
 from edgec.execute.executor import run_graph
 from edgec.frontend.onnx.trainable import weights_of
 from edgec.frontend.source import read
+from edgec.media.filters import taps
 from edgec.options import resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.preprocessing import with_preprocessing
@@ -216,3 +217,19 @@ def test_a_saved_stage_takes_no_preprocessing(tmp_path: Path) -> None:
     (stage,) = tmp_path.glob("1_*.txt")
     with pytest.raises(UsageError, match="not of a saved stage"):
         edgec.build(stage, start="simplify", pre="picture=rgb8:30x46", compile=False)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 7), (2, 43), (51, 34)])
+def test_nearest_pixels_are_pillows_where_two_are_equally_near(before: int, after: int) -> None:
+    row = Image.fromarray(np.arange(before, dtype=np.float32)[None])
+    want = np.asarray(row.resize((after, 1), Image.Resampling.NEAREST))[0]
+    places = taps(before, after, "nearest")[0][:, 0]
+    np.testing.assert_array_equal(places, want)
+    np.testing.assert_array_equal(taps(before, after, "nearest", 2, 3)[0][:, 0], want[2:5])
+
+
+def test_a_layer_has_its_own_name() -> None:
+    """Not that of the arithmetic before it, which became part of it."""
+    settings = {"pre": "picture=rgb8:20x17", "picture": IMAGENET, "quantize": "int8", "calibrate": "random"}
+    built = edgec.build(convolution("first"), compile=False, **settings)
+    assert [layer.name for layer in built.stages.compressed.report.layers] == ["y"]
