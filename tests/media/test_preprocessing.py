@@ -233,3 +233,17 @@ def test_a_layer_has_its_own_name() -> None:
     settings = {"pre": "picture=rgb8:20x17", "picture": IMAGENET, "quantize": "int8", "calibrate": "random"}
     built = edgec.build(convolution("first"), compile=False, **settings)
     assert [layer.name for layer in built.stages.compressed.report.layers] == ["y"]
+
+
+def test_dimensions_are_those_that_are_given() -> None:
+    values = RANDOM.integers(0, 256, (9, 7, 3), np.uint8)
+    proto = network(["n", 3, "h", None])
+    for dims in ({"h": 9, "x.3": 7}, {"n": 1, "h": 9, "x.3": 7}):
+        settings = {"pre": "picture=rgb8:9x7", "picture": "layout=first", "dims": dims}
+        graph = pipeline.import_(proto, Context(resolve(settings)))
+        got = run_graph(graph, {"picture": values[None]})["y"]
+        np.testing.assert_allclose(got, as_input(values / 255, "first"), atol=1e-5)
+    for dims, told in (({"h": (4, 9), "x.3": 7}, "'h' of input 'x' is from 4 to 9"), ({"h": 9}, "open dimensions"),
+                       ({"n": 2, "h": 9, "x.3": 7}, "takes 2 pictures")):  # fmt: skip
+        with pytest.raises(UsageError, match=told):
+            pipeline.import_(proto, Context(resolve({**settings, "dims": dims})))
