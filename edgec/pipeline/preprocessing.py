@@ -14,7 +14,8 @@ from edgec.options import Options
 def with_preprocessing(parsed: Parsed, options: Options) -> tuple[Parsed, Options]:
     """The model with its preprocessing, put there once, and the options for it.
 
-    Those have no shape and no dimensions of the input that is none any more, and name the nodes whose results are kept in memory.
+    Those have no shape and no dimensions of the input that is none any more, and name the nodes whose results are kept
+    in memory.
 
     Raises UsageError where the model has no input that fits.
     """

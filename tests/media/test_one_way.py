@@ -22,6 +22,7 @@ from edgec.media.camera import nv12
 from edgec.media.pictures import Frame, in_bytes, read
 from edgec.media.pictures import Preparation as Way
 from edgec.options import resolve
+from edgec.untrusted import read_arrays
 
 Image = pytest.importorskip("PIL.Image", reason="pip install 'edgec[pictures]'")
 WORDS = "fit=stretch,mean=0.5,std=0.25/0.5/0.25"
@@ -182,9 +183,16 @@ def test_a_score_without_labels_reads_classes_before_1_x_1(folder: Path) -> None
     for k, path in enumerate(sorted(folder.rglob("*.png"))):
         path.rename(flat / f"{k}.png")
     kernel = np.eye(3, dtype=np.float32)[..., None, None] * [[[[-1]]], [[[1]]], [[[-1]]]]
-    proto = model([node("Conv", ["x", "w"], ["c"]), node("GlobalAveragePool", ["c"], ["y"])],
-                  [tensor_input("x", [1, 3, 8, 6])], initializers=[weights("w", kernel.astype(np.float32))])  # fmt: skip
+    nodes = [node("Conv", ["x", "w"], ["c"]), node("GlobalAveragePool", ["c"], ["y"])]
+    held = [weights("w", kernel.astype(np.float32))]
+    proto = model(nodes, [tensor_input("x", [1, 3, 8, 6])], initializers=held)
     scored = edgec.score(proto, flat, picture="fit=stretch")
     assert [v.value for v in scored.variants] == [100.0] * len(scored.variants)
     assert class_axis(np.zeros((4, 1, 3, 1, 1))) == 2
     assert class_axis(np.zeros((4, 1, 5))) == 2
+
+
+def test_a_folder_where_arrays_are_read_is_named(folder: Path) -> None:
+    with pytest.raises(UsageError, match="this is a folder") as error:
+        read_arrays(folder)
+    assert "edgec samples" in str(error.value.hint)

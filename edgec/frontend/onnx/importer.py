@@ -338,8 +338,10 @@ class Importer:
 
         def lowered(graph: GraphProto, inputs: Sequence[Item], suffix: str) -> list[Item]:
             names = dict(zip((i.name for i in graph.input), inputs))
-            at = {"prefix": f"{label}{suffix}/", "place": f"{place}{suffix}/"}
-            inner = replace(scope, names=names, tensors=tensors_of(graph), outer=scope, **at)
+            inner = replace(
+                scope, names=names, tensors=tensors_of(graph), outer=scope, prefix=f"{label}{suffix}/",
+                place=f"{place}{suffix}/",
+            )  # fmt: skip
             outputs = [o.name for o in graph.output]
             self.lower_nodes(graph.node, inner, set(outputs))
             return [self.look_up(inner, name) for name in outputs]

@@ -28,7 +28,7 @@ Shapes = Mapping[str, Sequence[int]]
 Ranges = Mapping[str, tuple[int, int, int]]
 
 
-def prepended(model: Any, given: Before, wanted: Preparation, shapes: Shapes, dims: Ranges = {}) -> Model:
+def prepended(model: Any, given: Before, wanted: Preparation, shapes: Shapes, dims: Ranges) -> Model:
     """The model with work in front of an input, whose shape may be one of ``shapes``.
 
     ``dims`` are (least, most, step) of open dimensions by name, or by INPUT.AXIS.
