@@ -240,6 +240,9 @@ def build(
     is_compiled = options.device.hosted or "web" in extras
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
+    if parsed is None and options.pre is not None:
+        hint = "leave out --pre: a stage that was saved with it has it"
+        raise UsageError("preprocessing is put in front of a model, not of a saved stage", hint=hint, where="--pre")
     origin = parsed.path if parsed is not None else None
     if parsed is not None:
         parsed, options = with_preprocessing(parsed, options)

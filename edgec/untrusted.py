@@ -37,6 +37,9 @@ def read_arrays(path: str | Path, narrow: bool = False) -> dict[str, np.ndarray]
     """
     import numpy as np
 
+    if Path(path).is_dir():
+        hint = "edgec samples makes an .npz file of a folder of pictures or sounds"
+        raise UsageError("this is a folder, and a file of arrays is read here", hint=hint, where=str(path))
     try:
         loaded = np.load(regular(path), allow_pickle=False)
         if isinstance(loaded, np.lib.npyio.NpzFile):

@@ -53,6 +53,11 @@ def metrics(folders: Iterable[Path | str] = ()) -> Mapping[str, Metric]:
     return dict(_KNOWN)
 
 
+def class_axis(outputs: Array) -> int:
+    """The last dimension behind that of samples with more than one element: the classes, where no label tells."""
+    return next((k for k in range(outputs.ndim - 1, 0, -1) if outputs.shape[k] != 1), outputs.ndim - 1)
+
+
 def decisions(outputs: Array, labels: Array) -> Array:
     """The class of each place that has a label: the largest along the one dimension that labels do not have.
 

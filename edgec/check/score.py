@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.bench.remote import Remote
 from edgec.build import Built
-from edgec.check.metrics import Metric, decisions
+from edgec.check.metrics import Metric, class_axis, decisions
 from edgec.check.network import reference_for
 from edgec.errors import UsageError
 from edgec.execute.samples import samples
@@ -128,7 +128,7 @@ def score(
     wanted = results[name]
     whose = "the data" if labels is not None else name
     if labels is None:
-        labels = wanted if metric == "cosine" else wanted.argmax(axis=-1)
+        labels = wanted if metric == "cosine" else wanted.argmax(axis=class_axis(wanted))
     labels = labels.reshape(len(sets), -1) if labels.size == len(sets) else labels
     variants = []
     for label, stacked in results.items():

@@ -92,9 +92,10 @@ def layers_of(graph: Graph) -> list[Layer]:
     taken: dict[str, int] = {}
     for n in graph.operations():
         side = _weights_of(n)
-        names = [*graph.names(n)] if prefix else []
-        if side is not None and not (prefix and names and all(name.startswith(prefix) for name in names)):
-            name = next(iter(graph.names(n)), f"{n.op}{len(found)}")
+        names = graph.names(n)
+        own = [name for name in names if not (prefix and name.startswith(prefix))]
+        if side is not None and (own or not names):
+            name = own[0] if own else f"{n.op}{len(found)}"
             taken[name] = taken.get(name, 0) + 1  # several products may come from one node
             name = name if taken[name] == 1 else f"{name}#{taken[name]}"
             found.append(Layer(n, name, side, _source(n.args[1 - side])))

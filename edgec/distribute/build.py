@@ -82,11 +82,12 @@ def build_over(
     places = places_of(over)
     if not places:
         raise UsageError("no devices", hint="give --over host@local, once for each worker", where="--over")
-    given = cast(dict[str, object], settings)
+    given = {**cast(dict[str, object], settings)}
     options = tuple(_resolved(given, p.device) for p in places)
     parsed = read(model)
     speeds, here = _speeds(places, link_speed, options, progress)
     links = links_of(places, speeds, here, _cores() / options[0].threads)
+    given.pop("pre", None)  # the graph has it from here on
     graph: Graph = pipeline.run(parsed, Context(options[0], progress), until="compress").result.graph
     prices = Prices(options, (1.0,) * len(places))
     plan = prices.planned(graph, 0)

@@ -21,6 +21,7 @@ from edgec.frontend.source import read
 from edgec.options import Settings, resolve
 from edgec.pipeline import import_
 from edgec.pipeline.context import Context
+from edgec.pipeline.preprocessing import with_preprocessing
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def check_over(
         hint = "edgec check DIR --model FILE"
         raise UsageError("the model that it was built from is not there", hint=hint, where=str(network.folder))
     options = resolve(cast(Settings, settings))
-    parsed = read(path)
+    parsed, options = with_preprocessing(read(path), options)
     graph = import_(parsed, Context(options))
     sets = inputs_for(graph, inputs, samples, seed)
     reference: Executor

@@ -16,6 +16,8 @@ OPTION = "--pre"
 FORMATS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "gray8": 1, "nv12": 1}
 #: The most pixels in a row or column, and the most samples of a sound.
 _MOST, _MOST_SAMPLES = 1 << 14, 1 << 20
+#: The smallest number of 32 bits with all its digits, a little rounded.
+_SMALLEST = 1.2e-38
 #: Shares of red and blue in brightness.
 MATRICES = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}
 
@@ -139,6 +141,14 @@ def _number(read: Callable[[str], tuple[float, ...]]) -> Callable[[str], float]:
     return one
 
 
+def _least(text: str) -> float:
+    """A number that floats of 32 bits have with all digits."""
+    found = _number(words.positive)(text)
+    if found < _SMALLEST:
+        raise ValueError(f"it is at least {_SMALLEST:g}")
+    return found
+
+
 _OF_PICTURES: Mapping[str, Callable[[str], Any]] = {
     "picture": _picture,
     "range": words.choice("limited", "full"),
@@ -162,7 +172,7 @@ _OF_SOUNDS: Mapping[str, Callable[[str], Any]] = {
     "mel": words.choice("slaney", "htk"),
     "norm": words.choice("slaney", "none"),
     "log": words.choice("db", "ln", "log10"),
-    "amin": _number(words.positive),
+    "amin": _least,
     "top_db": _number(words.positive),
     "n_mfcc": words.whole(1024),
     "input": _name,

@@ -37,7 +37,8 @@ def taps(before: int, after: int, filter: str, first: int = 0, count: int | None
     scale = before / after
     middles = (np.arange(after)[first : None if count is None else first + count] + 0.5) * scale
     if filter == "nearest":
-        places = np.minimum(middles.astype(np.int64), before - 1)[:, None]
+        along = np.cumsum([scale * 0.5, *[scale] * (after - 1)])  # Pillow adds, and rounds each sum
+        places = np.minimum(along[first:][:count].astype(np.int64), before - 1)[:, None]
         return places, np.ones(places.shape)
     weigh, reach = _FILTERS[filter]
     wide = max(scale, 1.0)

@@ -12,6 +12,7 @@ import numpy as np
 from edgec.errors import UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
+from edgec.ir.types import DTYPES
 from edgec.media import pictures, sounds
 from edgec.media.before import PictureBytes, SoundSamples
 from edgec.media.camera import bytes_of
@@ -124,7 +125,7 @@ def _input(graph: Graph, name: str | None) -> Node:
     """The one input, or the one of a name; its extents are known."""
     names = [str(n.attributes["name"]) for n in graph.inputs]
     if name is None and len(names) != 1:
-        hint = f"--input {printable(names[0])} chooses one" if names else "choose another model"
+        hint = f"edgec samples --input {printable(names[0])} writes a file for one" if names else "choose another model"
         raise UsageError(f"the network has {len(names)} inputs", hint=hint, where="--input")
     if name is not None and name not in names:
         raise UsageError(f"there is no input '{printable(name)}'", hint=f"it has {listed(names)}", where="--input")
@@ -149,7 +150,7 @@ def _pictures(node: Node, way: Way) -> tuple[Callable[[Path], np.ndarray], str]:
         else f"(value / {_words(wanted.scale)} - {_words(wanted.mean)}) / {_words(wanted.std)}"
     )
     told = f"{frame.height} x {frame.width} x {frame.channels} by {wanted.fit}, {how}"
-    return lambda path: pictures.read(path, frame, wanted), told
+    return lambda path: pictures.read(path, frame, wanted).astype(DTYPES[node.type.dtype], copy=False), told
 
 
 def _sound_of(way: Way) -> sounds.Preparation:
@@ -166,12 +167,12 @@ def _sound_of(way: Way) -> sounds.Preparation:
 def _sounds(node: Node, wanted: sounds.Preparation) -> tuple[Callable[[Path], np.ndarray], str]:
     shape, dtype, shown = node.type.shape, node.type.dtype, printable(str(node.attributes["name"]))
     wide = [int(n) for n in shape if isinstance(n, Expr) or n != 1]
-    if len(wide) != 1 or dtype not in ("f32", "i16"):
+    if len(wide) != 1 or dtype not in ("f16", "f32", "i16"):
         told = f"input '{shown}' is {dtype}{list(shape)}"
-        raise UsageError(told, hint="sounds are f32 or i16 with one dimension that is not 1", where=shown)
+        raise UsageError(told, hint="sounds are f16, f32 or i16 with one dimension that is not 1", where=shown)
     count, inner = wide[0], tuple(shape) if len(shape) == 1 else tuple(shape[1:])
     return (
-        lambda path: sounds.read(path, count, wanted, dtype == "i16").reshape(inner),
+        lambda path: sounds.read(path, count, wanted, dtype == "i16").reshape(inner).astype(DTYPES[dtype], copy=False),
         f"{count} samples at {wanted.rate} Hz, {wanted.part}",
     )
 

@@ -24,6 +24,16 @@ OPTION = "--picture"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 #: The dimension of channels in each layout.
 _SIDES = {"first": 1, "last": 3}
+
+
+def _levels(text: str) -> tuple[float, ...]:
+    """Values of pixels, one or one a channel."""
+    found = words.numbers(text)
+    if not 0 <= min(found) <= max(found) <= 255:
+        raise ValueError("it is from 0 to 255, or one such number a channel")
+    return found
+
+
 _READERS = {
     "fit": words.choice("crop", "stretch", "pad"),
     "resize": words.whole(1 << 14),
@@ -32,7 +42,7 @@ _READERS = {
     "scale": words.positive,
     "mean": words.numbers,
     "std": words.positive,
-    "fill": words.numbers,
+    "fill": _levels,
     "layout": words.choice("first", "last"),
 }
 
@@ -106,8 +116,10 @@ def frame_of(shape: Sequence[Any], dtype: str, shown: str, layout: str | None) -
     Raises UsageError for an input that is no picture, or one that could be either; ``shown`` is its name.
     """
     told = f"input '{shown}' is {dtype}{list(shape)}"
-    if len(shape) != 4 or dtype not in ("f32", "u8"):
-        raise UsageError(told, hint="pictures are f32 or u8 with 4 dimensions, channels second or last", where=shown)
+    if len(shape) != 4 or dtype not in ("f16", "f32", "u8"):
+        raise UsageError(
+            told, hint="pictures are f16, f32 or u8 with 4 dimensions, channels second or last", where=shown
+        )
     fitting = [w for w, axis in _SIDES.items() if shape[axis] in _MODES and layout in (None, w)]
     if len(fitting) != 1:
         hint = "add layout=first or layout=last to --picture" if fitting else "pictures have 1, 3 or 4 channels"
@@ -161,11 +173,27 @@ def _opened(path: Path, channels: int) -> Image:
                 if image.width * image.height > MOST_PIXELS:
                     told = f"it has {image.width} x {image.height} pixels, and {MOST_PIXELS:,} are the most"
                     raise UsageError(told, where=str(path))
-                return ImageOps.exif_transpose(image).convert(_MODES[channels])
+                return in_bytes(ImageOps.exif_transpose(image), image.format).convert(_MODES[channels])
     except UsageError:
         raise
     except Exception as error:  # a damaged file raises whatever its decoder does
         raise UsageError(f"this picture cannot be read: {reason(error)}", where=str(path)) from None
+
+
+def in_bytes(image: Image, format: str | None) -> Image:
+    """A picture of 8 bits: the upper half of gray of 16 bits. Raises ValueError for floats, and for more bits.
+
+    Pillow would convert those by cutting off what is above 255. ``format`` is that of its file.
+    """
+    import numpy as np
+    from PIL import Image as Images
+
+    if image.mode.startswith("I;16") or (image.mode == "I" and format in ("PNG", "PPM")):
+        return Images.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
+    if image.mode.startswith(("I", "F")):
+        kind = "floats" if image.mode.startswith("F") else "integers of 32 bits"
+        raise ValueError(f"its pixels are {kind}, not bytes")
+    return image
 
 
 def placed(width: int, height: int, frame: Frame, wanted: Preparation) -> Place:

@@ -14,7 +14,8 @@ from edgec.options import Options
 def with_preprocessing(parsed: Parsed, options: Options) -> tuple[Parsed, Options]:
     """The model with its preprocessing, put there once, and the options for it.
 
-    Those have no shape of the input that is none any more, and name the nodes whose results are kept in memory.
+    Those have no shape and no dimensions of the input that is none any more, and name the nodes whose results are kept
+    in memory.
 
     Raises UsageError where the model has no input that fits.
     """
@@ -22,8 +23,9 @@ def with_preprocessing(parsed: Parsed, options: Options) -> tuple[Parsed, Option
         return parsed, options
     model = parsed
     if not isinstance(model, Model) or model.front is None:
-        model = prepended(parsed, options.pre, options.picture or Preparation(), options.shapes)
+        model = prepended(parsed, options.pre, options.picture or Preparation(), options.shapes, options.dims)
     assert model.front is not None
     shapes = {name: shape for name, shape in options.shapes.items() if name != model.front.input}
+    dims = {name: size for name, size in options.dims.items() if name not in model.front.dims}
     kept = () if options.room else model.front.kept  # where memory is scarce, the planner decides
-    return model, replace(options, shapes=shapes, materialize=options.materialize.union(kept))
+    return model, replace(options, shapes=shapes, dims=dims, materialize=options.materialize.union(kept))

@@ -91,3 +91,9 @@ def test_a_folder_of_something_else_stays(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not empty"):
         divided(tmp_path, 2, "pipeline")
     assert (tmp_path / "over" / "mine.txt").read_text() == "mine"
+
+
+def test_a_network_with_preprocessing_is_checked(tmp_path: Path) -> None:
+    built = divided(tmp_path, 1, "auto", pre="picture=rgb8:24x24", picture="fit=stretch")
+    with edgec.Several(built.folder) as network:
+        assert check_over(network, samples=1).ok

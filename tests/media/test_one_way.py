@@ -12,13 +12,17 @@ from chance import RANDOM
 from small_models import model, node, tensor_input, weights
 
 import edgec
+from edgec.check.metrics import class_axis
 from edgec.cli.main import main
 from edgec.compress.calibrate import digest, labels, samples
 from edgec.emit.picture import AS_IS, Preparation, by_way
 from edgec.errors import UsageError
 from edgec.media.before import PictureBytes
 from edgec.media.camera import nv12
+from edgec.media.pictures import Frame, in_bytes, read
+from edgec.media.pictures import Preparation as Way
 from edgec.options import resolve
+from edgec.untrusted import read_arrays
 
 Image = pytest.importorskip("PIL.Image", reason="pip install 'edgec[pictures]'")
 WORDS = "fit=stretch,mean=0.5,std=0.25/0.5/0.25"
@@ -145,3 +149,50 @@ def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="of pictures or of WAV files"):
         edgec.build(classifier(), quantize="int8", calibrate=tmp_path / "empty", compile=False)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_gray_of_16_bits_keeps_its_levels(tmp_path: Path, channels: int) -> None:
+    values = RANDOM.integers(0, 1 << 16, (8, 6)).astype(np.uint16)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    got = read(tmp_path / "a.png", Frame(8, 6, channels, False, True), Way())
+    np.testing.assert_array_equal(got, np.repeat(values[..., None] >> 8, channels, axis=2))
+    with pytest.raises(ValueError, match="its pixels are floats"):
+        in_bytes(Image.fromarray(values.astype(np.float32)), "TIFF")
+
+
+@pytest.mark.parametrize("fill", ["-1", "256", "0/300/0"])
+def test_fill_is_a_value_of_pixels(fill: str) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve({"picture": f"fit=pad,fill={fill}"})
+    assert "from 0 to 255" in str(error.value.hint)
+
+
+def test_pictures_of_a_network_of_halves(folder: Path) -> None:
+    proto = model([node("Cast", ["x"], ["y"], to=1)], [tensor_input("x", [1, 3, 8, 6], onnx.TensorProto.FLOAT16)])
+    options = resolve({"quantize": "int8", "calibrate": folder, "picture": WORDS})
+    got = np.concatenate([s["x"] for s in samples(options.calibrate, edgec.load(proto).graph)])
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, wanted(folder), atol=2e-3)
+
+
+def test_a_score_without_labels_reads_classes_before_1_x_1(folder: Path) -> None:
+    """The classes of [1, C, 1, 1] are C, where the reference labels a folder that has no classes."""
+    flat = folder.parent / "flat"
+    flat.mkdir()
+    for k, path in enumerate(sorted(folder.rglob("*.png"))):
+        path.rename(flat / f"{k}.png")
+    kernel = np.eye(3, dtype=np.float32)[..., None, None] * [[[[-1]]], [[[1]]], [[[-1]]]]
+    nodes = [node("Conv", ["x", "w"], ["c"]), node("GlobalAveragePool", ["c"], ["y"])]
+    held = [weights("w", kernel.astype(np.float32))]
+    proto = model(nodes, [tensor_input("x", [1, 3, 8, 6])], initializers=held)
+    scored = edgec.score(proto, flat, picture="fit=stretch")
+    assert [v.value for v in scored.variants] == [100.0] * len(scored.variants)
+    assert class_axis(np.zeros((4, 1, 3, 1, 1))) == 2
+    assert class_axis(np.zeros((4, 1, 5))) == 2
+
+
+def test_a_folder_where_arrays_are_read_is_named(folder: Path) -> None:
+    with pytest.raises(UsageError, match="this is a folder") as error:
+        read_arrays(folder)
+    assert "edgec samples" in str(error.value.hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,8 +16,12 @@ import edgec
 from edgec import pipeline
 from edgec.errors import UsageError
 from edgec.execute.executor import run_graph
+from edgec.frontend.onnx.trainable import weights_of
+from edgec.frontend.source import read
+from edgec.media.filters import taps
 from edgec.options import resolve
 from edgec.pipeline.context import Context
+from edgec.pipeline.preprocessing import with_preprocessing
 
 Image = pytest.importorskip("PIL.Image", reason="pip install 'edgec[pictures]'")
 FILTERS = ("bilinear", "bicubic", "lanczos", "nearest")
@@ -199,3 +204,46 @@ def test_refused(pre: str, shape: list[int], told: str) -> None:
 def test_old_models_and_other_formats_are_refused() -> None:
     with pytest.raises(UsageError, match="operator set 7"):
         pipeline.import_(network([1, 3, 4, 4], opset=7), Context(resolve({"pre": "picture=rgb8:4x4"})))
+
+
+def test_preprocessing_is_not_trained() -> None:
+    settings = {"pre": "picture=rgb8:30x46", "picture": IMAGENET}
+    parsed, _ = with_preprocessing(read(convolution("first")), resolve(settings))
+    assert [(w.name, w.node, w.layer) for w in weights_of(parsed)] == [("w", "y", 0)]
+
+
+def test_a_saved_stage_takes_no_preprocessing(tmp_path: Path) -> None:
+    edgec.build(convolution("first"), save_stages=tmp_path, compile=False)
+    (stage,) = tmp_path.glob("1_*.txt")
+    with pytest.raises(UsageError, match="not of a saved stage"):
+        edgec.build(stage, start="simplify", pre="picture=rgb8:30x46", compile=False)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 7), (2, 43), (51, 34)])
+def test_nearest_pixels_are_pillows_where_two_are_equally_near(before: int, after: int) -> None:
+    row = Image.fromarray(np.arange(before, dtype=np.float32)[None])
+    want = np.asarray(row.resize((after, 1), Image.Resampling.NEAREST))[0]
+    places = taps(before, after, "nearest")[0][:, 0]
+    np.testing.assert_array_equal(places, want)
+    np.testing.assert_array_equal(taps(before, after, "nearest", 2, 3)[0][:, 0], want[2:5])
+
+
+def test_a_layer_has_its_own_name() -> None:
+    """Not that of the arithmetic before it, which became part of it."""
+    settings = {"pre": "picture=rgb8:20x17", "picture": IMAGENET, "quantize": "int8", "calibrate": "random"}
+    built = edgec.build(convolution("first"), compile=False, **settings)
+    assert [layer.name for layer in built.stages.compressed.report.layers] == ["y"]
+
+
+def test_dimensions_are_those_that_are_given() -> None:
+    values = RANDOM.integers(0, 256, (9, 7, 3), np.uint8)
+    proto = network(["n", 3, "h", None])
+    for dims in ({"h": 9, "x.3": 7}, {"n": 1, "h": 9, "x.3": 7}):
+        settings = {"pre": "picture=rgb8:9x7", "picture": "layout=first", "dims": dims}
+        graph = pipeline.import_(proto, Context(resolve(settings)))
+        got = run_graph(graph, {"picture": values[None]})["y"]
+        np.testing.assert_allclose(got, as_input(values / 255, "first"), atol=1e-5)
+    for dims, told in (({"h": (4, 9), "x.3": 7}, "'h' of input 'x' is from 4 to 9"), ({"h": 9}, "open dimensions"),
+                       ({"n": 2, "h": 9, "x.3": 7}, "takes 2 pictures")):  # fmt: skip
+        with pytest.raises(UsageError, match=told):
+            pipeline.import_(proto, Context(resolve({**settings, "dims": dims})))

@@ -179,6 +179,7 @@ def test_folders_calibrate_and_features_stay_in_floats(tmp_path: Path) -> None:
 REFUSED = (
     ("audio=chroma:4000,rate=16000", [1, 26, 13], "did you mean|one of logmel, mfcc"),
     ("audio=mfcc:4000", [1, 26, 13], "the rate of the sounds is not said"),
+    ("audio=mfcc:4000,rate=16000,amin=1e-300", [1, 26, 13], "at least 1.2e-38"),
     ("audio=mfcc:0,rate=16000", [1, 26, 13], "a whole number from 1"),
     ("audio=mfcc:100,rate=16000,center=no", [1, 26, 13], "100 samples have no frame of 400"),
     ("audio=mfcc:4000,rate=16000,n_mfcc=50", [1, 26, 50], "n_mfcc is more than n_mels"),

@@ -45,6 +45,12 @@ def test_pictures_of_the_model(order: str) -> None:
     assert np.array_equal(found, PIXELS if order == "RGB" else PIXELS[..., ::-1])
 
 
+def test_gray_of_16_bits_keeps_its_levels() -> None:
+    values = np.arange(0, 1 << 16, 1500, dtype=np.uint16).reshape(4, 11)
+    found = evaluate.run(import_model(network("Grayscale", png(values))), {})["y"]
+    assert np.array_equal(found[..., 0], values >> 8)
+
+
 def test_pictures_that_are_inputs() -> None:
     with pytest.warns(ModelWarning, match="decoded picture"):
         graph = import_model(network("RGB"), {"x": (5, 7, 3)})

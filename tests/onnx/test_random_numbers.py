@@ -109,3 +109,18 @@ def test_the_step_is_a_state_whatever_the_model_calls_its_tensors() -> None:
     graph = import_model(network(nodes, {"random_step": np.zeros(3)}))
     (loop,) = states(graph)
     assert loop.input not in ("random_step", "random_step_") and loop.initial == 0
+
+
+def test_nodes_of_one_name_draw_different_numbers() -> None:
+    """Names of nodes need not differ, nor those of calls of one function."""
+    same = [helper.make_node("RandomUniform", [], [y], "r", shape=[9]) for y in "ab"]
+    found = run(same)
+    assert not np.array_equal(found["a"], found["b"])
+    body = [helper.make_node("RandomUniformLike", ["x"], ["y"], "r")]
+    function = helper.make_function("own", "Drawn", ["x"], ["y"], body, [helper.make_opsetid("", 20)])
+    model = network([helper.make_node("Drawn", ["x"], [y], "n", domain="own") for y in "ab"], {"x": np.zeros(9)})
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    given = {"x": np.zeros(9, np.float32), "random_step": np.array(0, np.int32)}
+    found = dict(evaluate.run(import_model(model), given))
+    assert not np.array_equal(found["a"], found["b"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def run(model: Any, **words: Any) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("limit", [None, 0, 1, 2])
-@pytest.mark.parametrize("delimiter", ["", "-", "--", "ab", "aba"])
+@pytest.mark.parametrize("delimiter", ["", "-", "--", "ab", "aba", "a-" * 9, "ab" * 11, "a-b" * 40])
 def test_split(delimiter: str, limit: int | None) -> None:
     given = {} if limit is None else {"maxsplit": limit}
     node = helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter=delimiter, **given)
@@ -145,6 +146,7 @@ def test_patterns_match_what_pythons_do(pattern: str) -> None:
     "pattern, told",
     [("(a", "its"), ("a)", "its"), ("a**", "repetition"), ("*a", "nothing"), (r"(a)\1", "unknown"), ("[b-a]", "range"),
      ("a{1001}", "repetition"), ("(?i)a", "flags"), ("[é]", "beyond ASCII"), ("[[:foo:]]", "class"), ("a\\", "early"),
+     ("a{" + "9" * 5000 + "}", "nine digits"), ("(?i)a", "not supported here"), (r"(?:\w?){999}", "too large"),
      ("(((a{50}){50}){50})", "too large"), ("(a|b)*a(a|b){14}", "too many states"), ("(" * 60, "brackets")],
 )  # fmt: skip
 def test_patterns_that_are_refused(pattern: str, told: str) -> None:
@@ -158,6 +160,28 @@ def test_long_strings_are_matched_in_kernels_of_their_own() -> None:
     built = edgec.build(network([node], {"x": [3]}, TensorProto.BOOL), shapes={"x": (3, 80)})
     words = rows_of(np.array(["ab" * 40, "", "aba"], object), 80)
     assert built.run({"x": words})["y"].tolist() == [True, True, False]
+
+
+def test_constants_of_any_width_are_matched_and_split() -> None:
+    """At build time a step is no node."""
+    wide = helper.make_tensor("k", TEXT, [2], [b"a" * 9000, b"a" * 8999 + b"b"])
+    model = network([helper.make_node("RegexFullMatch", ["k"], ["y"], pattern="a*")], {}, TensorProto.BOOL)
+    model.graph.initializer.append(wide)
+    begun = time.process_time()
+    assert evaluate.run(import_model(model), {})["y"].tolist() == [True, False]
+    assert time.process_time() - begun < 5
+    split = network([helper.make_node("StringSplit", ["k"], ["y", "n"], delimiter="aa", maxsplit=3)], {}, TEXT, "yn")
+    split.graph.initializer.append(helper.make_tensor("k", TEXT, [2], [b"a" * 999, b"ba"]))
+    found = evaluate.run(import_model(split), {})
+    assert found["n"].tolist() == [4, 1]
+    assert strings_of(found["y"]).tolist() == [["", "", "", "a" * 993], ["ba", "", "", ""]]
+
+
+@pytest.mark.parametrize("node", [helper.make_node("RegexFullMatch", ["x"], ["y"], pattern="a*"),
+                                  helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter="aa")])  # fmt: skip
+def test_too_wide_inputs_are_refused(node: Any) -> None:
+    with pytest.raises(ModelError, match="strings of 9000 bytes are too wide"):
+        import_model(network([node], {"x": [1]}, TensorProto.BOOL), {"x": (1, 9000)})
 
 
 def test_refusals_name_the_operand_and_the_width() -> None:

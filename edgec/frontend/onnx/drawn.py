@@ -17,7 +17,7 @@ COUNTER = "random_step"
 
 
 class Drawn:
-    """Random numbers by node; ``taken`` are names that the model has for its inputs and outputs."""
+    """Random numbers by the places of nodes; ``taken`` are names that the model has for its inputs and outputs."""
 
     def __init__(self, taken: Set[str]) -> None:
         self.name = COUNTER
@@ -26,10 +26,10 @@ class Drawn:
         self.step = placeholder(self.name, Type("i32", ()))
         self.streams: dict[str, int] = {}
 
-    def numbers(self, label: str, shape: Sequence[Extent], seed: int | None) -> Value:
-        """Numbers from 0 to below 1. Nodes without a seed draw different ones, nodes of one seed the same; ``label``
-        tells nodes apart."""
-        number = self.streams.setdefault(label, len(self.streams) + 1)
+    def numbers(self, place: str, shape: Sequence[Extent], seed: int | None) -> Value:
+        """Numbers from 0 to below 1. Nodes without a seed draw different ones, nodes of one seed the same; ``place``
+        is another one for each node."""
+        number = self.streams.setdefault(place, len(self.streams) + 1)
         stream = number if seed is None else 0
         return emit("random", Value(self.step), shape=tuple(shape), stream=stream, seed=seed or 0)
 

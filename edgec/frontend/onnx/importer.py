@@ -239,12 +239,12 @@ class Importer:
 
     def results(self, node: NodeProto, scope: Scope, label: str, where: str, inputs: Sequence[Item | None]) -> Results:
         """Results of a node: by a function of the model, a registered lowering, or the standard's own body."""
-        domain = domain_name(node.domain)
+        domain, place = domain_name(node.domain), scope.place + next((o for o in node.output if o), label)
         opset = scope.opsets.get(domain, 1)
         given = attributes_of(node, scope.attributes)
         function = self.functions.get((domain, node.op_type))
         if function is not None:
-            return self.lower_function(function, inputs, given, scope, label)
+            return self.lower_function(function, inputs, given, scope, label, place)
         # An operator newer than the declared operator set is against the letter, but its meaning is clear.
         schema = schema_of(node, opset) or schema_of(node, NEWEST_OPSET if domain == "" else None)
         check_operands(schema, inputs)
@@ -255,16 +255,16 @@ class Importer:
                 raise ModelError("the operator is not supported", hint=hint_for(node, opset))
             check_lengths(node.op_type, inputs)
             body = body_of(schema, node, list(given.values()), opset, inputs)
-            return self.lower_function(body, inputs, complete, scope, label)
+            return self.lower_function(body, inputs, complete, scope, label, place)
         nested = any(a.type in _SUBGRAPH for a in given.values())
         call = Call(
             node.op_type, domain, opset, where, tuple(inputs),
             {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
             lambda count, most: self.new_size(count, most, node.output[0] if node.output else label),
             lambda condition, message: self.demand(condition, f"{where}: {message}"),
-            self.rounds.get(label_of(node)), lambda shape, seed: self.drawn.numbers(label, shape, seed),
+            self.rounds.get(label_of(node)), lambda shape, seed: self.drawn.numbers(place, shape, seed),
             self.function_of if scope.outer is None and not scope.calls else None,
-            self.inliner(scope, label) if nested else None,
+            self.inliner(scope, label, place) if nested else None,
         )  # fmt: skip
         self.bounded.add(label_of(node))
         results = lowering(call)
@@ -317,7 +317,7 @@ class Importer:
             return tuple(v.decode("utf-8", "replace") for v in value)
         return tuple(value) if a.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
 
-    def inliner(self, scope: Scope, label: str) -> Callable[..., list[Item]]:
+    def inliner(self, scope: Scope, label: str, place: str) -> Callable[..., list[Item]]:
         def inline(
             graph: GraphProto, inputs: Sequence[Item] = (), suffix: str = "", when: Value | None = None
         ) -> list[Item]:
@@ -338,7 +338,10 @@ class Importer:
 
         def lowered(graph: GraphProto, inputs: Sequence[Item], suffix: str) -> list[Item]:
             names = dict(zip((i.name for i in graph.input), inputs))
-            inner = replace(scope, names=names, tensors=tensors_of(graph), outer=scope, prefix=f"{label}{suffix}/")
+            inner = replace(
+                scope, names=names, tensors=tensors_of(graph), outer=scope, prefix=f"{label}{suffix}/",
+                place=f"{place}{suffix}/",
+            )  # fmt: skip
             outputs = [o.name for o in graph.output]
             self.lower_nodes(graph.node, inner, set(outputs))
             return [self.look_up(inner, name) for name in outputs]
@@ -352,6 +355,7 @@ class Importer:
         given: Mapping[str, AttributeProto],
         scope: Scope,
         label: str,
+        place: str,
     ) -> list[Item | None]:
         """Lower the body of a function in the place of a call to it; None for outputs it does not compute."""
         if function.name in scope.calls and (domain_name(function.domain), function.name) in self.functions:
@@ -360,7 +364,8 @@ class Importer:
         absent = {name for name in function.input if name not in names}
         attributes = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**scope.opsets, **opset_versions(function.opset_import)}
-        inner = Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
+        calls = (*scope.calls, function.name)
+        inner = Scope(names, opsets, prefix=f"{label}/", place=f"{place}/", attributes=attributes, calls=calls)
         self.lower_nodes([without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 

@@ -55,7 +55,7 @@ class Part:
 class Front:
     """Nodes in front of a model: the input that they compute, and nodes whose results are best kept in memory.
 
-    Their names, and no others, begin with ``prefix``.
+    Their names, and no others, begin with ``prefix``. ``dims`` are the dimensions that the input alone had.
 
     A result that many elements are computed of is one: pixels of rows that are summed already.
     """
@@ -63,6 +63,7 @@ class Front:
     input: str
     kept: tuple[str, ...]
     prefix: str
+    dims: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

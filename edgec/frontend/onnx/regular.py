@@ -1,38 +1,35 @@
-"""Regular expressions of RE2's syntax as tables: from a state and a byte of UTF-8 to the next state.
+"""Regular expressions of most of RE2's syntax as tables: from a state and a byte of UTF-8 to the next state.
 
-A pattern becomes an automaton with choices (Thompson 1968), and that one whose states are sets (Rabin and Scott 1959),
-so that matching takes one step a byte whatever the pattern. A state also knows the kind of the byte before, for
-``^``, ``$`` and ``\\b``.
+A pattern becomes an automaton with choices, and that one without, so that matching takes one step a byte whatever the
+pattern.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from edgec.errors import ModelError
+from edgec.frontend.onnx.automaton import WORD, Automaton, table_of
 
-#: States of an automaton before it is refused, of either kind, and repetitions that a pattern may ask for.
-_MOST_NODES, _MOST_STATES, _MOST_REPEATS = 20_000, 2000, 1000
-_WORD = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
+#: Repetitions that a pattern may ask for.
+_MOST_REPEATS = 1000
 _ASCII = frozenset(range(1, 128))
-_CLASSES = {"d": frozenset(b"0123456789"), "w": _WORD, "s": frozenset(b"\t\n\f\r ")}
+_CLASSES = {"d": frozenset(b"0123456789"), "w": WORD, "s": frozenset(b"\t\n\f\r ")}
 _SIGNS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "a": 7}
 _NAMED = {
-    "alpha": _WORD - frozenset(b"0123456789_"), "digit": _CLASSES["d"], "alnum": _WORD - frozenset(b"_"),
+    "alpha": WORD - frozenset(b"0123456789_"), "digit": _CLASSES["d"], "alnum": WORD - frozenset(b"_"),
     "lower": frozenset(b"abcdefghijklmnopqrstuvwxyz"), "upper": frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    "space": frozenset(b"\t\n\v\f\r "), "blank": frozenset(b"\t "), "word": _WORD,
+    "space": frozenset(b"\t\n\v\f\r "), "blank": frozenset(b"\t "), "word": WORD,
     "xdigit": frozenset(b"0123456789abcdefABCDEF"), "cntrl": frozenset([*range(1, 32), 127]),
     "print": frozenset(range(32, 127)), "graph": frozenset(range(33, 127)),
-    "punct": frozenset(range(33, 127)) - _WORD | frozenset(b"_"),
+    "punct": frozenset(range(33, 127)) - WORD | frozenset(b"_"),
 }  # fmt: skip
 #: Code points beyond ASCII as bytes: the first, and how many follow.
 _LONGER = ((range(0xC2, 0xE0), 1), (range(0xE0, 0xF0), 2), (range(0xF0, 0xF5), 3))
 _FOLLOWING = frozenset(range(0x80, 0xC0))
-#: What is beside a place: the beginning, the end, a letter of a word, anything else.
-_BEGIN, _END, _LETTER, _OTHER = "begin", "end", "letter", "other"
 
 
 def table(pattern: str) -> tuple[np.ndarray, np.ndarray]:
@@ -40,70 +37,13 @@ def table(pattern: str) -> tuple[np.ndarray, np.ndarray]:
 
     Also the states [states] that are a match where the string ends. The first state is that of the beginning.
 
-    Raises ModelError for what is no regular expression of RE2, and for automata that are too large.
+    Raises ModelError for syntax that is not supported here, and for automata that are too large.
     """
-    return _table(_Parser(pattern).automaton())
+    return table_of(_Parser(pattern).automaton())
 
 
-@dataclass
-class _Automaton:
-    """Nodes with edges: by bytes, and by conditions on what is beside a place (None: by none)."""
-
-    bytes_to: list[list[tuple[frozenset[int], int]]] = field(default_factory=list)
-    freely_to: list[list[tuple[str | None, int]]] = field(default_factory=list)
-
-    def node(self) -> int:
-        if len(self.bytes_to) >= _MOST_NODES:
-            raise ModelError("the pattern is too large", hint="repeat less in it")
-        self.bytes_to.append([])
-        self.freely_to.append([])
-        return len(self.bytes_to) - 1
-
-    def reached(self, nodes: Iterable[int], before: str, after: str) -> frozenset[int]:
-        """All nodes that are reached without a byte, between what is before and what comes after."""
-        seen, waiting = set(nodes), list(nodes)
-        while waiting:
-            for condition, target in self.freely_to[waiting.pop()]:
-                if target not in seen and _holds(condition, before, after):
-                    seen.add(target)
-                    waiting.append(target)
-        return frozenset(seen)
-
-
-def _holds(condition: str | None, before: str, after: str) -> bool:
-    if condition in ("^", "$"):
-        return before == _BEGIN if condition == "^" else after == _END
-    return condition is None or ((before == _LETTER) != (after == _LETTER)) == (condition == "b")
-
-
-def _kind(byte: int) -> str:
-    return _LETTER if byte in _WORD else _OTHER
-
-
-def _table(a: _Automaton) -> tuple[np.ndarray, np.ndarray]:
-    """The automaton without choices: state 1 is a match that has ended, state 2 none; node 1 is the end."""
-    start = (frozenset([0]), _BEGIN)
-    states: dict[tuple[frozenset[int], str], int] = {start: 0, (frozenset(), _END): 1, (frozenset(), _OTHER): 2}
-    rows, matches, waiting = {1: [1] * 256, 2: [2] * 256}, {1: True, 2: False}, [start]
-    while waiting:
-        nodes, before = state = waiting.pop()
-        matches[states[state]] = 1 in a.reached(nodes, before, _END)
-        row = [2] * 256
-        row[0] = 1 if matches[states[state]] else 2
-        ways = {kind: [e for n in a.reached(nodes, before, kind) for e in a.bytes_to[n]] for kind in (_LETTER, _OTHER)}
-        for byte in range(1, 256):
-            following = frozenset(target for taken, target in ways[_kind(byte)] if byte in taken)
-            if following:
-                new = (following, _kind(byte))
-                if new not in states:
-                    if len(states) >= _MOST_STATES:
-                        raise ModelError("the pattern has too many states", hint="match it in your own code")
-                    states[new] = len(states)
-                    waiting.append(new)
-                row[byte] = states[new]
-        rows[states[state]] = row
-    order = range(len(states))
-    return np.array([rows[k] for k in order], np.int32), np.array([matches[k] for k in order], np.bool_)
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 @dataclass(frozen=True)
@@ -118,12 +58,12 @@ class _Parser:
     """Recursive descent through a pattern; the pieces are built as they are read."""
 
     def __init__(self, pattern: str) -> None:
-        self.text, self.at, self.depth, self.a = pattern, 0, 0, _Automaton()
+        self.text, self.at, self.depth, self.a = pattern, 0, 0, Automaton()
         self.any_line = False
         while self.text.startswith("(?s)", self.at):
             self.any_line, self.at = True, self.at + 4
 
-    def automaton(self) -> _Automaton:
+    def automaton(self) -> Automaton:
         start, end = self.a.node(), self.a.node()
         whole = self.choice()
         if self.at < len(self.text):
@@ -133,7 +73,8 @@ class _Parser:
         return self.a
 
     def wrong(self, what: str) -> ModelError:
-        return ModelError(f"{what} in a regular expression, at character {self.at}", hint="it is RE2's syntax")
+        told = f"{what} in a regular expression is not supported here, at character {self.at}"
+        return ModelError(told, hint="most of RE2's syntax is: docs/guide/support.md")
 
     def peek(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -162,14 +103,14 @@ class _Parser:
     def one_of(self, taken: frozenset[int], beyond: bool = False) -> _Piece:
         """One byte of ASCII, or (``beyond``) a code point beyond it."""
         p = self.piece()
-        self.a.bytes_to[p.start].append((taken, p.end))
+        self.a.reads(p.start, taken, p.end)
         for first, more in _LONGER if beyond else ():
             here, reading = p.start, frozenset(first)
             for _ in range(more):
                 following = self.a.node()
-                self.a.bytes_to[here].append((reading, following))
+                self.a.reads(here, reading, following)
                 here, reading = following, _FOLLOWING
-            self.a.bytes_to[here].append((reading, p.end))
+            self.a.reads(here, reading, p.end)
         return p
 
     def join(self, parts: Iterable[_Piece]) -> _Piece:
@@ -234,9 +175,11 @@ class _Parser:
             return {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
         body, brace, _ = self.text[self.at :].partition("}")
         low, comma, high = body.partition(",")
-        if not brace or not low.isdecimal() or not (high.isdecimal() or not high):
+        if not brace or not _is_count(low) or not (_is_count(high) or not high):
             self.at -= 1
             return 1, 1
+        if max(len(low), len(high)) > 9:
+            raise self.wrong("a repetition of more than nine digits")
         least, most = int(low), int(high) if high else None if comma else int(low)
         if max(least, most or 0) > _MOST_REPEATS or (most is not None and most < least):
             raise self.wrong(f"a repetition of {{{body}}}")

@@ -25,7 +25,9 @@ class Scope:
     #: Initializers that have not been read yet.
     tensors: Tensors = field(default_factory=dict)
     outer: Scope | None = None
+    #: How the names of nodes begin here, which several may have, and those of tensors, which one node makes.
     prefix: str = ""
+    place: str = ""
     #: Attributes of the function being lowered, for nodes that refer to them.
     attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
     #: The functions whose bodies are being lowered, outermost first.

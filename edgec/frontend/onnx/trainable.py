@@ -45,7 +45,8 @@ class Weight:
 def weights_of(model: Model) -> list[Weight]:
     """The weights of the main graph in the order of the nodes that read them: several floats of 32 bits each.
 
-    A node may read a weight transposed, in parts, or joined with others, as exporters write it.
+    A node may read a weight transposed, in parts, or joined with others, as exporters write it. Numbers of
+    preprocessing in front of the model are none.
     """
     held = _floats(model)
     moved = {name: (name,) for name in held}
@@ -85,8 +86,8 @@ def _kinds(node: NodeProto) -> Iterable[tuple[str, str]]:
 
 
 def _floats(model: Model) -> dict[str, TensorProto]:
-    """The tensors of floats with more than one element: initializers, and the values of nodes Constant."""
-    graph = model.proto.graph
+    """The model's own tensors of floats with more than one element: initializers, and values of nodes Constant."""
+    graph, front = model.proto.graph, model.front
     tensors = {t.name: t for t in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
@@ -95,7 +96,10 @@ def _floats(model: Model) -> dict[str, TensorProto]:
     return {
         name: t
         for name, t in tensors.items()
-        if t.data_type == TensorProto.FLOAT and int(np.prod(t.dims)) > 1 and name not in outputs
+        if t.data_type == TensorProto.FLOAT
+        and int(np.prod(t.dims)) > 1
+        and name not in outputs
+        and not (front is not None and name.startswith(front.prefix))
     }
 
 

@@ -25,10 +25,13 @@ from edgec.text import listed, printable
 _ELEMENTS: Mapping[int, str] = {TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f32", TensorProto.UINT8: "u8"}
 
 Shapes = Mapping[str, Sequence[int]]
+Ranges = Mapping[str, tuple[int, int, int]]
 
 
-def prepended(model: Any, given: Before, wanted: Preparation, shapes: Shapes) -> Model:
+def prepended(model: Any, given: Before, wanted: Preparation, shapes: Shapes, dims: Ranges) -> Model:
     """The model with work in front of an input, whose shape may be one of ``shapes``.
+
+    ``dims`` are (least, most, step) of open dimensions by name, or by INPUT.AXIS.
 
     Raises UsageError where the model is not in ONNX, or has no such input.
     """
@@ -42,7 +45,7 @@ def prepended(model: Any, given: Before, wanted: Preparation, shapes: Shapes) ->
     proto.CopyFrom(model.proto)
     graph = proto.graph
     port = _port(graph, given.input)
-    shape = _shape(port, shapes)
+    shape, open_dims = _shape(port, shapes, dims), _dims_of(port)
     inner, element, nodes = port.name, port.type.tensor_type.elem_type, Nodes(names_in(graph), opset)
     if isinstance(given, PictureBytes):
         name, dtype = nodes.name("picture"), TensorProto.UINT8
@@ -56,7 +59,9 @@ def prepended(model: Any, given: Before, wanted: Preparation, shapes: Shapes) ->
     del graph.node[:]
     graph.node.extend([*nodes.nodes, *own])
     graph.initializer.extend(nodes.constants)
-    return replace(model, proto=proto, path=None, front=Front(inner, tuple(nodes.kept), nodes.prefix))
+    fixed = open_dims.difference(*map(_dims_of, graph.input))
+    front = Front(inner, tuple(nodes.kept), nodes.prefix, frozenset(fixed))
+    return replace(model, proto=proto, path=None, front=front)
 
 
 def _of_picture(
@@ -94,7 +99,13 @@ def _port(graph: onnx.GraphProto, name: str | None) -> onnx.ValueInfoProto:
     return port
 
 
-def _shape(port: onnx.ValueInfoProto, shapes: Shapes) -> tuple[int, ...]:
+def _dims_of(port: onnx.ValueInfoProto) -> set[str]:
+    """The names that an input's dimensions have, and those by INPUT.AXIS."""
+    dims = port.type.tensor_type.shape.dim
+    return {d.dim_param for d in dims if d.dim_param} | {f"{port.name}.{k}" for k in range(len(dims))}
+
+
+def _shape(port: onnx.ValueInfoProto, shapes: Shapes, dims: Ranges) -> tuple[int, ...]:
     """The extents of an input: those that were given, or that the model has; a batch that it leaves open is 1."""
     shown, declared = printable(port.name), port.type.tensor_type
     if not port.type.HasField("tensor_type"):
@@ -102,6 +113,14 @@ def _shape(port: onnx.ValueInfoProto, shapes: Shapes) -> tuple[int, ...]:
     if port.name in shapes:
         return tuple(int(n) for n in shapes[port.name])
     found = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
+    for k, dim in enumerate(declared.shape.dim):
+        name = dim.dim_param if dim.dim_param in dims else f"{port.name}.{k}"
+        if found[k] is None and name in dims:
+            low, high, _ = dims[name]
+            if low != high:
+                told = f"'{printable(name)}' of input '{shown}' is from {low} to {high}"
+                raise UsageError(told, hint=f"preprocessing is for one size: --dim {name}={high}", where=OPTION)
+            found[k] = low
     found[:1] = [1 if n is None else n for n in found[:1]]
     if None in found or not declared.HasField("shape"):
         told = f"input '{shown}' has open dimensions"

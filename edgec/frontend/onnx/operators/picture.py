@@ -10,6 +10,7 @@ import numpy as np
 from edgec.errors import UsageError
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.values import Value, constant
+from edgec.media.pictures import in_bytes
 from edgec.text import printable
 
 #: The formats that the standard names, as Pillow calls them.
@@ -48,7 +49,9 @@ def _decoded(call: Call, content: bytes, order: str) -> np.ndarray:
             warnings.simplefilter("ignore")  # of the size, which is looked at here
             with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
                 if image.width * image.height <= _MOST_PIXELS:
-                    pixels = np.array(image.convert("L" if order == "Grayscale" else "RGB"), np.uint8)
+                    pixels = np.array(
+                        in_bytes(image, image.format).convert("L" if order == "Grayscale" else "RGB"), np.uint8
+                    )
                     if order == "Grayscale":
                         return pixels[..., np.newaxis]
                     return pixels[..., ::-1] if order == "BGR" else pixels

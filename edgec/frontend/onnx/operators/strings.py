@@ -27,6 +27,8 @@ from edgec.frontend.values import (
 
 #: What separates words where no delimiter is given: the blanks of ASCII.
 _BLANKS = (9, 10, 11, 12, 13, 28, 29, 30, 31, 32)
+#: Nodes that one operator may become: more take minutes to plan.
+_MOST_STEPS = 2048
 #: Operators that only move elements: what they do to positions, they do to strings.
 _MOVES = (
     "Compress", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Reshape", "ReverseSequence",
@@ -130,6 +132,9 @@ def string_split(call: Call) -> tuple[Strings, Value]:
     most = most if limit is None else min(most, limit + 1)
     if strings == 0:
         return Strings(full((*x.shape, 0, x.width), 0, "u8")), full(x.shape, 0, "i64")
+    if 0 < len(delimiter) <= x.width and not rows.is_const:
+        own = any(delimiter[:k] == delimiter[-k:] for k in range(1, len(delimiter)))
+        _check_steps(call, len(delimiter) + (x.width * len(delimiter) if own else 0))
     part, counts = _by_delimiter(rows, delimiter, limit) if delimiter else _by_blanks(rows, limit)
     check_table(strings, most, x.width)
     mine = part.unsqueeze(1).equals(iota(most, 1, 3))  # [string, part, byte]
@@ -141,6 +146,12 @@ def string_split(call: Call) -> tuple[Strings, Value]:
     found = select(places < length, emit("gather_elements", padded, taken, axis=2), 0)
     found = call.counted(found, counts.reduce("max", [0], keep=False), 1)
     return Strings(found.reshape(*x.shape, found.shape[1], x.width)), counts.reshape(*x.shape)
+
+
+def _check_steps(call: Call, count: int) -> None:
+    if count > _MOST_STEPS:
+        told = f"strings of {call.strings(0).width} bytes are too wide for this operator"
+        raise call.error(told, f"it would take {count} steps, and {_MOST_STEPS} are the most: choose a smaller width")
 
 
 def _by_blanks(rows: Value, limit: int | None) -> tuple[Value, Value]:
@@ -161,7 +172,9 @@ def _by_blanks(rows: Value, limit: int | None) -> tuple[Value, Value]:
 def _by_delimiter(rows: Value, delimiter: bytes, limit: int | None) -> tuple[Value, Value]:
     """Likewise, between occurrences of the delimiter."""
     n, width = len(delimiter), rows.shape[1]
-    found: Value = full(rows.shape, n <= width, "bool")
+    if n > width:
+        return select(rows > 0, 0, constant(np.asarray(-1, np.int64))), full((rows.shape[0],), 1, "i64")
+    found: Value = full(rows.shape, True, "bool")
     for k, byte in enumerate(delimiter):
         found = found & rows.pad([0, 0], [0, n]).part(1, k, k + width).equals(byte)
     if any(delimiter[:k] == delimiter[-k:] for k in range(1, n)):
@@ -178,6 +191,11 @@ def _by_delimiter(rows: Value, delimiter: bytes, limit: int | None) -> tuple[Val
 
 def _apart(found: Value, n: int) -> Value:
     """From the left, those occurrences of a delimiter of ``n`` bytes that do not overlap one before."""
+    if found.is_const:
+        apart = np.zeros(found.shape, np.bool_)
+        for k in range(found.shape[1]):
+            apart[:, k] = found.node.value[:, k] & ~apart[:, max(k - n + 1, 0) : k].any(axis=1)
+        return constant(apart)
     kept: list[Value] = []
     for k in range(found.shape[1]):
         here = found.part(1, k, k + 1)
@@ -196,6 +214,12 @@ def regex_full_match(call: Call) -> Value:
     """A walk through the table of the pattern, one byte a step."""
     x = call.strings(0)
     following, matches = table(call.required("pattern"))
+    if x.rows.is_const:  # one step a byte is many nodes
+        places = np.zeros(x.shape, np.int32)
+        for bytes_ in np.moveaxis(x.rows.node.value, -1, 0):
+            places = following[places, bytes_]
+        return constant(matches[places])
+    _check_steps(call, x.width)
     state: Value = full(x.shape, 0, "i32")
     steps = constant(following.reshape(-1))
     for k in range(x.width):
