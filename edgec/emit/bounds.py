@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgec.device.device import Device
+from edgec.emit.beside import FilesBeside, files_beside
 from edgec.emit.interface import described
 from edgec.emit.language import language_of
-from edgec.emit.render import render
-from edgec.emit.source import grouped
 from edgec.errors import UsageError
 from edgec.schedule.program import Program
 
 
-@dataclass(frozen=True)
-class BoundsFiles:
-    """The files of the bounds, those that are compiled, those that callers include, and their entry in the lock."""
-
-    files: Mapping[str, bytes]
-    sources: list[str]
-    headers: list[str]
-    described: Mapping[str, Any]
-
-
 def bounds_files(
     program: Program, device: Device, name: str, templates: Sequence[Path], values: Mapping[str, Any]
-) -> BoundsFiles:
+) -> FilesBeside:
     """The files of the bounds of a program. Raises UsageError for weights that are read while the network runs."""
     bounds = program.bounds
     assert bounds is not None
@@ -47,14 +35,6 @@ def bounds_files(
         "network": name, "NETWORK": name.upper(), "given": given, "eps": eps, "results": own["outputs"],
         "pairs": pairs,
     }  # fmt: skip
-    groups = grouped(own["sources"].functions)
-    template, pattern = language.kernels
-    kernels = [pattern.format(name=prefix, k=k) for k in range(len(groups))]
     pages = {path.format(name=name, step=prefix): page for path, page in language.bounds.items()}
-    files = {path: render(page, templates, **more).encode() for path, page in pages.items()}
-    for path, group in zip(kernels, groups):
-        files[path] = render(template, templates, **more, group=group).encode()
     entry = {"arena_bytes": bounds.arena_bytes, "kernels": len(bounds.kernels)}
-    sources = [*(path for path in pages if not path.endswith(".h")), *kernels]
-    headers = [path for path in pages if path.endswith(".h") and not path.endswith("_kernels.h")]
-    return BoundsFiles(files, sources, headers, entry)
+    return files_beside(language, prefix, pages, templates, more, entry)

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from edgec.device.device import Device
+from edgec.emit.beside import FilesBeside, files_beside
 from edgec.emit.interface import Port, described
 from edgec.emit.language import language_of
-from edgec.emit.render import render
-from edgec.emit.source import grouped
 from edgec.emit.trained_state import Held, StateLayout, described_port
 from edgec.emit.weights import Weights
 from edgec.errors import UsageError
@@ -21,14 +20,10 @@ from edgec.schedule.program import Program
 
 
 @dataclass(frozen=True)
-class TrainingFiles:
-    """The files of a training, those that are compiled, the first content of the state, and its entry in the lock."""
+class TrainingFiles(FilesBeside):
+    """The files of a training, with the first content of the state."""
 
-    files: Mapping[str, bytes]
-    sources: list[str]
-    headers: list[str]
     initial: bytes
-    described: Mapping[str, Any]
 
 
 def training_files(
@@ -70,17 +65,6 @@ def training_files(
         "run_free": [p.onnx_name for p in values["inputs"] if p.onnx_name not in places],
         "tables": [Weights(values["weights"].linked, name, (), "initial")],
     }  # fmt: skip
-    groups = grouped(step["sources"].functions)
-    prefix = f"{name}_step"
-    template, pattern = language.kernels
-    kernels = [pattern.format(name=prefix, k=k) for k in range(len(groups))]
-    pages = {path.format(name=name, step=prefix): page for path, page in language.training.items()}
-    files = {path: render(page, templates, **more).encode() for path, page in pages.items()}
-    for path, group in zip(kernels, groups):
-        files[path] = render(template, templates, **more, group=group).encode()
-    files[f"{name}_model.onnx"] = training.model
-    if training.loss is not None:
-        files[f"{name}_loss.onnx"] = training.loss
     entry = {
         **training.said, "state_bytes": state.size, "trained_bytes": state.trained_bytes,
         "arena_bytes": training.step.arena_bytes, "kernels": len(training.step.kernels),
@@ -88,9 +72,12 @@ def training_files(
         "inputs": [described_port(p) for p in given], "target": described_port(target), "state": state.described,
         "statistics": list(training.statistics),
     }  # fmt: skip
-    sources = [*(path for path in pages if not path.endswith(".h")), *kernels]
-    headers = [path for path in pages if path.endswith(".h") and not path.endswith("_kernels.h")]
-    return TrainingFiles(files, sources, headers, state.initial, entry)
+    prefix = f"{name}_step"
+    pages = {path.format(name=name, step=prefix): page for path, page in language.training.items()}
+    models = {f"{name}_model.onnx": training.model}
+    models |= {f"{name}_loss.onnx": training.loss} if training.loss is not None else {}
+    made = files_beside(language, prefix, pages, templates, more, entry, models)
+    return TrainingFiles(made.files, made.sources, made.headers, made.described, state.initial)
 
 
 def _pointer(held: Held, port: Port, is_read: bool) -> str:
