@@ -40,7 +40,7 @@ class InvariantError(InternalError):
 
 
 def verify_plan(plan: Plan) -> None:
-    """Every value a block reads is an input, a constant, or written by an earlier block."""
+    """Every value a block reads is an input, a constant, or written by an earlier block; so is every output."""
     for level in plan.levels:
         verify_plan(level)
     parts: dict[Node, list[Node]] = {}
@@ -69,6 +69,10 @@ def verify_plan(plan: Plan) -> None:
     for name, node in plan.outputs:
         if not is_ready(node):
             raise InvariantError("no block writes it", f"output '{name}'")
+        if node in plan.aliases and plan.aliases[node].is_view:
+            raise InvariantError(
+                "it is a view, and no block writes its own memory", f"output '{name}'"
+            )
 
 
 def verify_program(program: Program) -> None:

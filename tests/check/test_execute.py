@@ -81,6 +81,9 @@ def test_a_plan_in_the_wrong_order_is_found() -> None:
         verify_plan(replace(plan, blocks=tuple(reversed(plan.blocks))))
     with pytest.raises(InvariantError, match="no block writes it"):
         verify_plan(replace(plan, blocks=plan.blocks[:-1]))
+    view = next(n for n, place in plan.aliases.items() if place.is_view)
+    with pytest.raises(InvariantError, match="no block writes its own memory"):
+        verify_plan(replace(plan, outputs=(*plan.outputs, ("padded", view))))
 
 
 def test_memory_that_nobody_wrote_shows() -> None:
