@@ -27,14 +27,16 @@ MANY = 4
 #: Entries; with gcc each takes about 26 MB.
 ENTRIES = 32
 _INCLUDE = re.compile(r'^#include "([\w.]+)"', re.MULTILINE)
+_KERNELS = re.compile(rf'^#include "({re.escape(HEADER)}|\w+_kernels_\d+\.c)"', re.MULTILINE)
+_DEFINES = re.compile(r"^[ \t]*#[ \t]*(?!include\b)\w", re.MULTILINE)
 _SUFFIX = {"gcc": ".gch", "clang": ".pch"}
 
 
 class Headers:
     """The precompiled headers of one build: arguments for each of its files.
 
-    ``kind`` and ``version`` are those of the compiler that ``command`` calls. Files beside ``ec_simd.h`` that include
-    it, or kernels, gain from it.
+    ``kind`` and ``version`` are those of the compiler that ``command`` calls. Files of kernels gain from it: they
+    include ``ec_simd.h``, which lies beside them, and define nothing before that.
     """
 
     def __init__(self, kind: str, command: Sequence[str], version: str) -> None:
@@ -105,9 +107,10 @@ def _root() -> Path | None:
 
 
 def _gains(source: Path) -> bool:
+    """Is it a file of kernels, or one that includes such files, to which the header means the same at the beginning?"""
     text = source.read_text("utf-8", "replace")
-    included = _INCLUDE.findall(text)
-    return (source.parent / HEADER).is_file() and any(n == HEADER or "_kernels" in n for n in included)
+    found = _KERNELS.search(text)
+    return found is not None and not _DEFINES.search(text, 0, found.start()) and (source.parent / HEADER).is_file()
 
 
 def _closure(folder: Path) -> list[str]:

@@ -87,6 +87,13 @@ def test_mistakes_of_a_source_are_told(compiler: Compiler, root: Path, tmp_path:
             objects(compiler, written(tmp_path / "a", "#error planted\n" + KERNEL))
 
 
+@pytest.mark.parametrize("before", ["#define OF_MINE 1\n", "#ifdef X\n#endif\n", "#pragma GCC diagnostic push\n"])
+def test_what_is_defined_before_the_header_counts(before: str, root: Path, tmp_path: Path) -> None:
+    """A template of a user's may say it: a header that is read first would not see it."""
+    objects(compilers()[0], written(tmp_path / "a", before + KERNEL, files=4))
+    assert not compiled(root)
+
+
 def test_where_it_is_kept(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = compilers()[0]
     root.mkdir(mode=0o777)
