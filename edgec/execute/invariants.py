@@ -70,9 +70,7 @@ def verify_plan(plan: Plan) -> None:
         if not is_ready(node):
             raise InvariantError("no block writes it", f"output '{name}'")
         if node in plan.aliases and plan.aliases[node].is_view:
-            raise InvariantError(
-                "it is a view, and no block writes its own memory", f"output '{name}'"
-            )
+            raise InvariantError("it is a view, and no block writes its own memory", f"output '{name}'")
 
 
 def verify_program(program: Program) -> None:
