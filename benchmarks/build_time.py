@@ -113,11 +113,13 @@ def page(rows: Sequence[Row], chains: Sequence[Row], repeats: int) -> str:
     """The page: a table of networks with their stages, and one of chains."""
     when = datetime.now(timezone.utc).date().isoformat()
     names = list(dict.fromkeys(n for r in [*rows, *chains] for n in r.stages))
+    times = "one run each" if repeats == 1 else f"the median of {repeats} runs"
     lines = [
         "# Build time", "",
         "Written by `python -m benchmarks.build_time`: seconds of the processor from the model's file to C, on one "
-        f"core of {_processor()}, {when}; the median of {repeats}. Without the C compiler, Python's start and imports. "
+        f"core of {_processor()}, {when}; {times}. Without the C compiler, Python's start and imports. "
         "*files* is the rest of the build: reading and hashing the model, and writing the folder.",
+        "`python -m benchmarks.networks.make DIR` writes the networks, but for RAFT, which torchvision exports.",
         "", "## Networks", "",
         f"| network | nodes | kernels | {' | '.join(names)} | all | goal | peak MiB |",
         "|---|---:|---:|" + "---:|" * (len(names) + 3),
