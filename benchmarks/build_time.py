@@ -119,7 +119,8 @@ def page(rows: Sequence[Row], chains: Sequence[Row], repeats: int) -> str:
         "Written by `python -m benchmarks.build_time`: seconds of the processor from the model's file to C, on one "
         f"core of {_processor()}, {when}; {times}. Without the C compiler, Python's start and imports. "
         "*files* is the rest of the build: reading and hashing the model, and writing the folder.",
-        "`python -m benchmarks.networks.make DIR` writes the networks; raft_small is that of princeton-vl, with random weights, exported at 128 x 192.",
+        "`python -m benchmarks.networks.make DIR` writes the networks; raft_small is that of princeton-vl, with random "
+        "weights, at 128 x 192.",
         "", "## Networks", "",
         f"| network | nodes | kernels | {' | '.join(names)} | all | goal | peak MiB |",
         "|---|---:|---:|" + "---:|" * (len(names) + 3),
