@@ -59,6 +59,8 @@ def test_agrees_with_onnxruntime(start: int, tmp_path: Path) -> None:
 
 _SEQUENCES = "a node is run by itself when it is drawn, and its results have to be tensors"
 _TABLES = "its tables have to fit one another; tests of its own have worked some out"
+_STRINGS = "its inputs are strings; tests of its own"
+_DRAWS = "its results are random; tests of its own hold their distribution"
 _LEARNS = "what an optimizer computes has no place inside a network"
 WITHOUT_RECIPE = {
     **dict.fromkeys(
@@ -75,7 +77,12 @@ WITHOUT_RECIPE = {
         ["CDist", "ConvTransposeWithDynamicPads", "ExpandDims", "GatherND", "GridSample", "MatMulBnb4", "Pad",
          "QEmbedLayerNormalization", "Range", "Trilu"], "of com.microsoft: tests of their own",
     ),
-    **dict.fromkeys(["Adagrad", "Adam", "Momentum"], _LEARNS),
+    **dict.fromkeys(["RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"], _STRINGS),
+    **dict.fromkeys(
+        ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"], _DRAWS,
+    ),
+    **dict.fromkeys(["Adagrad", "Adam", "Gradient", "Momentum"], _LEARNS),
+    "ImageDecoder": "its input is a file of a picture; tests of its own",
     "CountedDropout": "a training puts it in place of Dropout; onnxruntime does not know it",
 }  # fmt: skip
 
