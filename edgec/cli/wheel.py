@@ -21,7 +21,12 @@ def register(app: typer.Typer) -> None:
     def wheel(
         folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that edgec build wrote.")],
         target: Annotated[
-            str, typer.Option("--target", metavar="SYSTEM", help="manylinux, musllinux, macos or windows.")
+            str,
+            typer.Option(
+                "--target",
+                metavar="SYSTEM[_PROCESSOR]",
+                help="manylinux, musllinux, macos or windows; as manylinux_x86_64 only if the build is for that.",
+            ),
         ] = "manylinux",
         out: Annotated[
             Optional[Path],
@@ -32,8 +37,8 @@ def register(app: typer.Typer) -> None:
         from edgec.artifact import wheel as wheels
 
         made = wheels.wheel(folder, target, out)
-        record = {**head("wheel"), "folder": str(folder), "file": str(made.file), "tag": made.tag, "needs": made.needs}
-        return Answer(record, _draw)
+        told = {"file": str(made.file), "tag": made.tag, "needs": made.needs, "hint": made.hint}
+        return Answer({**head("wheel"), "folder": str(folder), **told}, _draw)
 
     @command(app)
     def encrypt(
@@ -54,7 +59,8 @@ def _draw(record: Record) -> RenderableType:
     from rich.markup import escape
 
     needs = f"; needs {record['needs']}" if record["needs"] else ""
-    return f"{escape(record['file'])}{needs}\n"
+    hint = f"{escape(record['hint'])}\n" if record["hint"] else ""
+    return f"{escape(record['file'])}{needs}\n{hint}"
 
 
 def _draw_encrypted(record: Record) -> RenderableType:

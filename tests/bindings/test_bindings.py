@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,6 +79,28 @@ def test_python(made: Made, tmp_path: Path, is_built: bool) -> None:
     lines = "import sys, numpy, digits; x = numpy.fromfile(sys.argv[1], 'float32').reshape(1, 1, 8, 8); "
     lines += "assert 'site' in digits.__file__; print(*digits.Net(threads=2)(x).reshape(-1))"
     made.agrees(run([sys.executable, "-c", lines, made.picture], PYTHONPATH=str(tmp_path / "site")))
+
+
+def test_threads_take_turns_on_one_python_net(made: Made) -> None:
+    """All in one arena: results are those of each image, and none is that of another call."""
+    sys.path.insert(0, str(made.folder))
+    try:
+        digits = importlib.import_module("digits")
+    finally:
+        sys.path.remove(str(made.folder))
+    net = digits.Net()
+    images = np.random.default_rng(0).random((4, 1, 1, 8, 8), np.float32)
+    meant = [net(image) for image in images]
+
+    def differ(k: int) -> int:
+        return sum(not np.array_equal(net(images[k]), meant[k]) for _ in range(3000))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(differ, range(4))) == [0] * 4
+    bound = net.bind([images[0]], [np.empty_like(meant[0])])
+    net.close()
+    with pytest.raises(ValueError, match="closed"):
+        bound()
 
 
 def test_rust(made: Made, tmp_path: Path) -> None:

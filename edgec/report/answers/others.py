@@ -188,6 +188,7 @@ class WheelAnswer(Answered):
     file: Annotated[str, "the wheel that was written"]
     tag: Annotated[str, "the interpreters and systems that it is for"]
     needs: Annotated[str, "instruction sets that the code needs; empty: those of every processor of the tag"]
+    hint: Annotated[str, "options of a build that needs less; empty where there is none"]
 
 
 class EncryptAnswer(Answered):
