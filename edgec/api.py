@@ -120,6 +120,7 @@ def build(
     extras: Sequence[str] = (),
     bindings: Sequence[str] | str = (),
     app: Sequence[str] | str = (),
+    abi: Sequence[str] | str = (),
     preprocessing: Preparation = AS_IS,
     normalize: str = "",
     labels: Sequence[str] = (),
@@ -136,7 +137,8 @@ def build(
     Without ``out`` the folder is a temporary one that goes with the result; ``compile=False`` leaves the sources
     uncompiled. ``settings`` are the long options of the command line (``device``, ``threads``, ``quantize``...), which
     the guide lists. ``bindings`` and ``app`` are names, or texts with commas, as the command line has them; ``extras``
-    holds both. ``normalize`` ("127/128") and ``labels`` make ``preprocessing`` of a picture for apps.
+    holds both; ``abi`` lists the ABIs of ``app="android"`` beside the device's. ``normalize`` ("127/128") and
+    ``labels`` make ``preprocessing`` of a picture for apps.
 
     ``save_stages`` is a folder for the text of every stage; such a text is the ``model`` when the build is to ``start``
     at a later stage. ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again; ``variants`` are
@@ -151,8 +153,8 @@ def build(
     if tune > 0 and lock is None and variants is None:
         tune_model(model, tune, start=start, progress=progress, **settings)
     return build_network(
-        model, out, compile=compile, extras=extras, preprocessing=preprocessing, save_stages=save_stages, start=start,
-        lock=lock, variants=variants, progress=progress, **settings,
+        model, out, compile=compile, extras=extras, abi=_names(abi), preprocessing=preprocessing,
+        save_stages=save_stages, start=start, lock=lock, variants=variants, progress=progress, **settings,
     )  # fmt: skip
 
 

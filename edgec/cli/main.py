@@ -41,6 +41,7 @@ from edgec.cli.shared import (
     Vs,
     refuse_source,
 )
+from edgec.device.names import ABI_DEVICES
 from edgec.emit.apps import APPS, BINDINGS
 from edgec.errors import UsageError
 from edgec.options import Settings
@@ -89,6 +90,12 @@ def build(
     app: Annotated[
         Optional[list[str]], typer.Option("--app", metavar="LIST", help=f"Programs around it: {', '.join(APPS)}.")
     ] = None,
+    abi: Annotated[
+        str,
+        typer.Option(
+            "--abi", metavar="LIST", help=f"ABIs of --app android beside the device's: {', '.join(ABI_DEVICES)}."
+        ),
+    ] = "",
     normalize: Annotated[
         str,
         typer.Option(
@@ -141,8 +148,9 @@ def build(
     }  # fmt: skip
     if over:
         alone: dict[str, Any] = {
-            "--bindings": bindings, "--app": app, "--normalize": normalize, "--labels": labels, "--lock": lock,
-            "--save-stages": save_stages, "--tune": tune, "--from": start != "import", "--until": until != "emit",
+            "--bindings": bindings, "--app": app, "--abi": abi, "--normalize": normalize, "--labels": labels,
+            "--lock": lock, "--save-stages": save_stages, "--tune": tune,
+            "--from": start != "import", "--until": until != "emit",
             "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
             "--box": box,
         }  # fmt: skip
@@ -177,6 +185,7 @@ def build(
             folder,
             compile=compile,
             extras=extras,
+            abi=tuple(word.strip() for word in abi.split(",") if word.strip()),
             preprocessing=preparation(normalize, _lines(labels)),
             save_stages=save_stages,
             start=start,

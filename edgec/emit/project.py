@@ -12,6 +12,7 @@ from typing import Any
 from edgec.artifact.names import LOCK
 from edgec.device.device import Device
 from edgec.emit import extras, packages
+from edgec.emit.abi import AbiFiles
 from edgec.emit.bounds import bounds_files
 from edgec.emit.device_session import device_session
 from edgec.emit.identifiers import identifier
@@ -52,12 +53,14 @@ def files(
     place: str = "incbin",
     ram: int | None = None,
     cores: Sequence[int] = (),
+    abis: Sequence[AbiFiles] = (),
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
     ``beside`` are the names of optional additions (`edgec.emit.apps`), ``prepared`` is the preprocessing of images in
-    apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory
-    with all else, and ``cores`` those that programs keep their threads on.
+    apps, ``abis`` are those of an Android library beside the device's, ``place`` is where the weights are
+    (`edgec.emit.weights`), in ``ram`` bytes of memory with all else, and ``cores`` those that programs keep their
+    threads on.
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
     for an addition that does not fit the device.
@@ -168,7 +171,7 @@ def files(
         *(table.source for table in tables),
     ]
     pages_beside, of_extras = extras.pages(
-        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name
+        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name, abis
     )
     for path, page in pages_beside.items():
         put(path.format(name=name), page, **of_extras)
@@ -192,6 +195,8 @@ def files(
         if header.name in result:
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
         result[header.name] = header.read_bytes()
+    for abi in abis:
+        result |= {f"{abi.folder}/{path}": content for path, content in abi.files.items()}
     result |= packages.packaged(wanted, name, result, compiled)
     facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
     facts_of |= {"weights": {"place": place, "file": weights.file}}
@@ -201,6 +206,7 @@ def files(
     )
     facts_of |= {"training": training.described} if training is not None else {}
     facts_of |= {"bounds": bounds.described} if bounds is not None else {}
+    facts_of |= {"abis": {abi.abi: list(abi.sources) for abi in abis}} if abis else {}
     known = {weights.file: weights.sha256} if weights.file is not None else {}
     return sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts}, known)
 

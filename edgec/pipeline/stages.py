@@ -320,5 +320,7 @@ def emit(program: Program, context: Context) -> Project:
             raise UsageError("weights of networks on two devices are linked", hint=hint, where=f"--weights {o.weights}")
         return Project(program, partitioned_files(program, o.device, o.name, o.templates, facts, context.extras))
     extras, prepared = context.extras, context.preprocessing
-    made = files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights, o.ram, o.cores)
+    made = files(
+        program, o.device, o.name, o.templates, facts, extras, prepared, o.weights, o.ram, o.cores, context.abis
+    )
     return Project(program, made)

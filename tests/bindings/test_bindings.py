@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from needed import need
 from onnx import TensorProto, helper
 from small_models import model, node, tensor_input
 
@@ -124,23 +125,45 @@ def test_rust_keeps_names_without_warnings(tmp_path: Path) -> None:
     run(command, CARGO_TARGET_DIR=str(tmp_path / "target"), RUSTFLAGS="-D warnings")
 
 
-def test_java(made: Made, tmp_path: Path) -> None:
-    javac, java = program("javac", "apt install default-jdk"), program("java", "apt install default-jdk")
-    home = Path(javac).resolve().parent.parent
+@pytest.fixture(scope="module")
+def jni(made: Made) -> Path:
+    """The folder of the library that Java loads."""
+    home = Path(program("javac", "apt install default-jdk")).resolve().parent.parent
     sources = [made.folder / "java" / "digits_jni.c", *sorted(made.folder.glob("digits*.c")), made.folder / "ec_pool.c"]
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", f"-I{made.folder}"]
     flags += [f"-I{home}/include", f"-I{home}/include/linux"]
-    library = tmp_path / "libdigits_jni.so"
+    library = made.folder.parent / "libdigits_jni.so"
     run([program("gcc", "apt install gcc"), *flags, *sources, made.folder / "digits_weights.S", "-lm", "-o", library])
+    return library.parent
+
+
+def test_java(made: Made, jni: Path, tmp_path: Path) -> None:
+    javac, java = program("javac", "apt install default-jdk"), program("java", "apt install default-jdk")
     api = made.folder / "java" / "src" / "main" / "java" / "edgec" / "digits" / "Network.java"
     run([javac, "--release", "8", "-Xlint:-options", "-Werror", "-d", tmp_path, api, PROGRAMS / "Classify.java"])
-    command = [java, "-Xcheck:jni", f"-Djava.library.path={tmp_path}", "-cp", tmp_path, "Classify", made.picture]
+    command = [java, "-Xcheck:jni", f"-Djava.library.path={jni}", "-cp", tmp_path, "Classify", made.picture]
     printed = run(command)
     assert "WARNING" not in printed
     made.agrees(printed)
 
 
-def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
+def test_kotlin(made: Made, jni: Path, tmp_path: Path) -> None:
+    """Arrays in and out, on the caller's thread and in a coroutine; names and types of every kind compile."""
+    kotlinc, java = need("kotlinc", "kotlin"), program("java", "apt install default-jdk")
+    odd = every_kind(tmp_path / "open", ["java"])
+    sources = [folder / "java" / "src" / "main" for folder in (made.folder, odd)]
+    found = [file for folder in sources for kind in ("kt", "java") for file in sorted(folder.rglob(f"*.{kind}"))]
+    run([kotlinc, "-Werror", "-d", tmp_path / "kt", *found, PROGRAMS / "Classify.kt"])
+    javas = [file for file in found if file.suffix == ".java"]
+    run([program("javac", "apt install default-jdk"), "-d", tmp_path / "kt", *javas])
+    library = Path(kotlinc).resolve().parents[1] / "lib" / "kotlin-stdlib.jar"
+    if not library.is_file():
+        library = Path("/usr/share/java/kotlin-stdlib.jar")
+    classes = f"{tmp_path / 'kt'}:{library}"
+    made.agrees(run([java, "-Xcheck:jni", f"-Djava.library.path={jni}", "-cp", classes, "ClassifyKt", made.picture]))
+
+
+def every_kind(folder: Path, bindings: Sequence[str]) -> Path:
     """A network with open and computed sizes, whose inputs and outputs are called like words of the languages."""
     nodes = [
         helper.make_node("NonZero", ["sizes"], ["handle"]),
@@ -160,9 +183,12 @@ def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
     of = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [of(*i) for i in inputs], [of(*o) for o in outputs])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    beside = ["cpp", "rust", "java"]
-    folder = tmp_path / "open"
-    edgec.build(model, folder, name="open", dims={"rows": (2, 8, 2)}, device="generic", compile=False, extras=beside)
+    edgec.build(model, folder, name="open", dims={"rows": (2, 8, 2)}, device="generic", compile=False, extras=bindings)
+    return folder
+
+
+def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
+    folder = every_kind(tmp_path / "open", ["cpp", "rust", "java"])
     warnings = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{folder}"]
     run([program("g++", "apt install g++"), "-std=c++17", *warnings, "-x", "c++", folder / "open.hpp"])
     run(
