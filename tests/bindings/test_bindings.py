@@ -157,8 +157,6 @@ def test_kotlin(made: Made, jni: Path, tmp_path: Path) -> None:
     javas = [file for file in found if file.suffix == ".java"]
     run([program("javac", "apt install default-jdk"), "-d", tmp_path / "kt", *javas])
     library = Path(kotlinc).resolve().parents[1] / "lib" / "kotlin-stdlib.jar"
-    if not library.is_file():
-        library = Path("/usr/share/java/kotlin-stdlib.jar")
     classes = f"{tmp_path / 'kt'}:{library}"
     made.agrees(run([java, "-Xcheck:jni", f"-Djava.library.path={jni}", "-cp", classes, "ClassifyKt", made.picture]))
 
