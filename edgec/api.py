@@ -135,10 +135,9 @@ def build(
     """A network compiled to C in the folder ``out``, and a function on arrays: ``scores = build("model.onnx")(image)``.
 
     Without ``out`` the folder is a temporary one that goes with the result; ``compile=False`` leaves the sources
-    uncompiled. ``settings`` are the long options of the command line (``device``, ``threads``, ``quantize``...), which
-    the guide lists. ``bindings`` and ``app`` are names, or texts with commas, as the command line has them; ``extras``
-    holds both; ``abi`` lists the ABIs of ``app="android"`` beside the device's. ``normalize`` ("127/128") and
-    ``labels`` make ``preprocessing`` of a picture for apps.
+    uncompiled. ``settings`` are the long options of the command line (``device``, ``quantize``...), which the guide
+    lists. ``bindings``, ``app`` and ``abi`` are names, or texts with commas; ``extras`` holds the first two.
+    ``normalize`` ("127/128") and ``labels`` make ``preprocessing`` of a picture for apps.
 
     ``save_stages`` is a folder for the text of every stage; such a text is the ``model`` when the build is to ``start``
     at a later stage. ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again; ``variants`` are
@@ -148,8 +147,7 @@ def build(
     Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
     extras = (*extras, *_names(bindings), *_names(app))
-    if normalize or labels:
-        preprocessing = preparation(normalize, labels)
+    preprocessing = preparation(normalize, labels) if normalize or labels else preprocessing
     if tune > 0 and lock is None and variants is None:
         tune_model(model, tune, start=start, progress=progress, **settings)
     return build_network(

@@ -28,6 +28,7 @@ from edgec.cli import wheel as wheel_verb
 from edgec.cli import worker as worker_verb
 from edgec.cli.command import OK, Answer, Asked, CommandGroup, command, refused
 from edgec.cli.shared import (
+    Abi,
     BuiltFrom,
     Data,
     Inputs,
@@ -41,7 +42,6 @@ from edgec.cli.shared import (
     Vs,
     refuse_source,
 )
-from edgec.device.names import ABI_DEVICES
 from edgec.emit.apps import APPS, BINDINGS
 from edgec.errors import UsageError
 from edgec.options import Settings
@@ -90,12 +90,7 @@ def build(
     app: Annotated[
         Optional[list[str]], typer.Option("--app", metavar="LIST", help=f"Programs around it: {', '.join(APPS)}.")
     ] = None,
-    abi: Annotated[
-        str,
-        typer.Option(
-            "--abi", metavar="LIST", help=f"ABIs of --app android beside the device's: {', '.join(ABI_DEVICES)}."
-        ),
-    ] = "",
+    abi: Abi = "",
     normalize: Annotated[
         str,
         typer.Option(
@@ -185,7 +180,7 @@ def build(
             folder,
             compile=compile,
             extras=extras,
-            abi=tuple(word.strip() for word in abi.split(",") if word.strip()),
+            abi=abi,
             preprocessing=preparation(normalize, _lines(labels)),
             save_stages=save_stages,
             start=start,
