@@ -95,7 +95,7 @@ def wheel(folder: Path, target: str = "manylinux", out: Path | None = None) -> W
         raise UsageError(f"{system} has no wheels for {device.arch}", hint=f"build with --device {there}")
     if arch not in ("", device.arch):
         hint = f"edgec build MODEL --device {_DEVICES[arch][0]} -o DIR, then edgec wheel DIR --target {target}"
-        raise UsageError(f"the build is for {device.arch}, and {target} is for {arch}", hint=hint, where=str(folder))
+        raise UsageError(f"the build is for {device.arch}, not for {arch}", hint=hint, where=str(folder))
     zig_target, tag = SYSTEMS[system][device.arch]
     output = (folder if out is None else out) / f"{name}-{VERSION}-py3-none-{tag}.whl"
     if out is not None and not out.exists():
@@ -145,8 +145,10 @@ def _less_needy(device: Device) -> str:
     if not device.needs or device.arch not in _DEVICES:
         return ""
     least, more = _DEVICES[device.arch]
+    if device.needs == load_device(least).needs:
+        return ""
     levels = f", with --dispatch {more} for its best code on each" if more else ""
-    return f"for other processors, build with --device {least}{levels}" if device.name != least else ""
+    return f"for other processors, build with --device {least}{levels}"
 
 
 def _device(lock: Mapping[str, Any], folder: Path) -> Device:
@@ -154,7 +156,9 @@ def _device(lock: Mapping[str, Any], folder: Path) -> Device:
     facts = lock.get("device_facts")
     tools = facts.get("toolchain") if isinstance(facts, dict) else None
     facts, tools = (facts, tools) if isinstance(facts, dict) and isinstance(tools, dict) else ({}, {})
-    lists = {"toolchain.cflags": tools.get("cflags"), "instruction_sets": facts.get("instruction_sets", [])}
+    levels = lock.get("level_facts")
+    least = levels[0] if isinstance(levels, list) and levels and isinstance(levels[0], dict) else facts
+    lists = {"toolchain.cflags": tools.get("cflags"), "instruction_sets": least.get("instruction_sets", [])}
     said = [("name", lock.get("device")), ("toolchain.zig_mcpu", tools.get("zig_mcpu"))]
     said += [(key, text) for key, texts in lists.items() for text in (texts if isinstance(texts, list) else [None])]
     if not all(isinstance(text, str) and is_inert(key, text) for key, text in said):

@@ -17,7 +17,8 @@ import pytest
 from chance import SEED
 
 import edgec
-from edgec.artifact.wheel import SYSTEMS, _system, wheel
+from edgec.artifact.folder import read_lock
+from edgec.artifact.wheel import SYSTEMS, _device, _less_needy, _system, wheel
 from edgec.cli.main import main
 from edgec.device.probe import host_arch
 from edgec.errors import UsageError
@@ -97,6 +98,12 @@ def test_wheels_for_other_systems(device: str, system: str, tag: str, head: byte
     assert ("avx2" in made.needs) == ("--device x86_64_sse4" in made.hint) == (device == "x86_64_avx2")
 
 
+def test_a_library_with_levels_needs_what_its_least_level_needs(tmp_path: Path) -> None:
+    out = built(tmp_path, "x86_64_avx512", dispatch="x86_64_sse4")
+    device = _device(read_lock(out), out)
+    assert device.needs == "sse4.2" and _less_needy(device) == ""
+
+
 def test_names_of_targets(tmp_path: Path) -> None:
     """A processor behind the system is that of the build, or the error has the command that builds for it."""
     assert _system("manylinux") == ("manylinux", "")
@@ -110,7 +117,7 @@ def test_names_of_targets(tmp_path: Path) -> None:
     }.items():
         assert _system(target)[1] == arch
     out = built(tmp_path, "arm64")
-    with pytest.raises(UsageError, match="the build is for aarch64, and manylinux_x86_64 is for x86_64") as refused:
+    with pytest.raises(UsageError, match="the build is for aarch64, not for x86_64") as refused:
         wheel(out, "manylinux_x86_64")
     assert refused.value.hint and "--device x86_64_sse4" in refused.value.hint
     for target in ("manylinux_sparc", "windows_armv7", "musllinux_", "jetson_nano"):
