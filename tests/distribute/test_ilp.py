@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from math import inf
@@ -33,7 +33,7 @@ def drawn(name: str, seed: int, shardings: int = 4) -> Problem:
     edges = GRAPHS[name]
     blocks = tuple(
         tuple(
-            Sharding(*random.uniform(0.1, 1, 1), tuple(map(int, random.integers(0, 100, 2))), *random.uniform(0, 0.5, 1),
+            Sharding(random.uniform(0.1, 1), tuple(map(int, random.integers(0, 100, 2))), random.uniform(0, 0.5),
                      bool(random.integers(2)))
             for _ in range(shardings)
         )
@@ -103,3 +103,50 @@ def compare(problem: Problem) -> None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_is_the_least_of_exhaustive_search(name: str, seed: int) -> None:
     compare(drawn(name, seed, 4 if len(GRAPHS[name]) < 7 else 3))
+
+
+#: Mistakes in what the solver is told, each of which the comparison finds.
+MISTAKES: dict[str, Callable[[Problem], Problem]] = {
+    "giving is free": lambda p: replace(
+        p, blocks=tuple(tuple(replace(s, given=0.0) for s in b) for b in p.blocks)
+    ),
+    "reading is free": lambda p: replace(p, edges=tuple(replace(e, read=(0.0,) * len(e.read)) for e in p.edges)),
+    "everything fits": lambda p: replace(
+        p, edges=tuple(replace(e, fits=frozenset(product(range(len(e.read)), repeat=2))) for e in p.edges)
+    ),
+    "there is no limit": lambda p: replace(p, limit=None),
+    "nothing is refused": lambda p: replace(p, edges=tuple(replace(e, refused=frozenset()) for e in p.edges)),
+    "nothing is late": lambda p: replace(p, edges=p.edges[:-1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_comparison_sees_a_mistake(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ilp.solve
+    monkeypatch.setitem(globals(), "solve", lambda p: right(MISTAKES[mistake](p)))
+    with pytest.raises(AssertionError):
+        for seed in range(6):
+            compare(drawn("residual chain", seed))
+
+
+def test_values_are_carried_past_a_part_through_the_coordinator() -> None:
+    """A path from a part to a later one crosses, though both ends fit, and is read again in another turn."""
+    problem = drawn("diamond", 0)
+    edges = [replace(e, fits=frozenset(product(range(4), repeat=2)), refused=frozenset()) for e in problem.edges]
+    inside = replace(problem, edges=tuple(edges))
+    assert inside.stages([]) == [0, 0, 0, 0]
+    assert inside.stages([edges[0]]) is None and inside.stages(edges[:2]) == [0, 1, 1, 1]
+    assert inside.stages([edges[0], edges[3]]) == [0, 1, 0, 1]
+    chained = replace(inside, edges=(*edges, replace(edges[0], reader=3)))
+    assert [chained.turns[e] for e in chained.edges] == [0, 0, 0, 0, 1]
+    assert [inside.turns[e] for e in edges] == [0, 0, 0, 0]
+
+
+def test_the_best_of_its_time_is_said_to_be_that() -> None:
+    problem = drawn("two towers", 0)
+    found = solve(problem)
+    assert found is not None and "proved" in found.told(10)
+    later = replace(found, bound=found.seconds / 1.25, is_proved=False)
+    assert "best found in 10 s, at most 25% above" in later.told(10)
+    assert ilp.solve(problem, below=0.9 * found.seconds) is None
+    assert ilp.solve(problem, below=1.001 * found.seconds) is not None
