@@ -6,7 +6,7 @@ it occupies the wire to a worker elsewhere; and it costs the worker time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -41,6 +41,15 @@ class Links:
         """Seconds that bytes occupy the wire to a worker, in one direction."""
         found = self.wires[worker]
         return 0.0 if found is None else found.seconds(moved)
+
+    def carried(self, moved: Mapping[int, int]) -> float:
+        """Seconds until messages of so many bytes, begun at once in one direction, have passed the wires to workers.
+
+        Those to workers elsewhere follow one another on the coordinator's own wire.
+        """
+        far = sum(n for w, n in moved.items() if self.wires[w] is not None)
+        together = self.shared.seconds(far) if self.shared is not None else 0.0
+        return max([together, *(self.wire(w, n) for w, n in moved.items())])
 
     def latency(self, worker: int) -> float:
         """Seconds on the wire to a worker, of a message of any length."""

@@ -71,8 +71,9 @@ class Sharded:
     def _moved(self, moved: Mapping[int, int], added: int = 0) -> float:
         """Seconds of messages of so many bytes to workers, or from them: the coordinator's, and the slowest one's."""
         links = self.links
-        slowest = (links.handled(w, n) + links.wire(w, n) + links.latency(w) for w, n in moved.items())
-        return sum(map(links.passed, moved.values())) + links.passed(0, added) - links.passed(0) + max(slowest)
+        slowest = max(links.handled(w, n) + links.latency(w) for w, n in moved.items())
+        passed = sum(map(links.passed, moved.values())) + links.passed(0, added) - links.passed(0)
+        return passed + slowest + links.carried(moved)
 
     def _edge(self, operand: Node, reader: int, own: Sequence[Shared]) -> Edge:
         before = self.ways_of(operand)
