@@ -28,6 +28,7 @@ from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Graph, Node, intern, placeholder, rewrite
+from edgec.schedule.order import Order
 from edgec.text import listed, printable
 
 #: Bytes of rows that pass back at a time.
@@ -40,8 +41,14 @@ class Joint(Network):
     Raises ModelError where inputs or outputs differ, or for operators without bounds.
     """
 
-    def __init__(self, plan: Plan, reference: Graph, samples: Sequence[Mapping[str, Array]]) -> None:
-        super().__init__(plan)
+    def __init__(
+        self,
+        plan: Plan,
+        reference: Graph,
+        samples: Sequence[Mapping[str, Array]],
+        orders: Mapping[Node, Order] | None = None,
+    ) -> None:
+        super().__init__(plan, orders)
         _refuse_others(plan.graph, reference)
         inputs = {str(n.attributes["name"]): n for n in plan.graph.inputs}
         # In double precision: constants that are computed from constants are then as good as those of real numbers.

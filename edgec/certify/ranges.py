@@ -34,12 +34,14 @@ def gamma(terms: int, unit: float) -> float:
 class Sum:
     """The error of a sum, taken apart: terms may still be added to it, and the code may add them in any order.
 
-    ``carried`` is the error of its terms, ``mass`` the sum of their magnitudes, ``terms`` their number.
+    ``carried`` is the error of its terms, ``mass`` the sum of their magnitudes, ``terms`` their number. ``is_closed``:
+    the order of the code is known, and what is added behind it is an addition of its own.
     """
 
     carried: Array
     mass: Array
     terms: int
+    is_closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,14 @@ class Range:
         return checked(self.low - self.error, self.high + self.error, np.zeros_like(self.error))
 
     @property
+    def is_open(self) -> bool:
+        """Is it a sum to which the code may add more terms in any order?"""
+        return self.sum is not None and not self.sum.is_closed
+
+    @property
     def terms(self) -> Sum:
         """The value as a sum; of one term where it is none."""
-        if self.sum is not None:
+        if self.sum is not None and not self.sum.is_closed:
             return self.sum
         return Sum(self.error, self.magnitude + self.error, 1)
 
