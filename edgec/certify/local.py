@@ -21,6 +21,7 @@ import numpy as np
 
 from edgec.certify.elementwise import aligned
 from edgec.certify.maps import Map
+from edgec.certify.planes import Planes
 from edgec.certify.ranges import U64, Array, Range
 from edgec.certify.rules import Elementwise, Moved, Rule, Weighted
 from edgec.ir.graph import Node
@@ -64,18 +65,38 @@ def way(rule: Rule | None, args: Sequence[Range]) -> Way | None:
     if not isinstance(rule, Elementwise):
         return None
     with np.errstate(all="ignore"):
-        planes = rule.planes(args)
-    if any(x is not y and not np.array_equal(x, y) for x, y in zip(planes.low, planes.high)):
+        planes = _clipped(rule, args) if rule.place.node.op in ("max", "min") else rule.planes(args)
+    if planes is None or any(x is not y and not np.array_equal(x, y) for x, y in zip(planes.low, planes.high)):
         return None
     rank, middle = rule.place.node.type.rank, (planes.offset_low + planes.offset_high) / 2
     spread = np.maximum(planes.offset_high - middle, middle - planes.offset_low)
     for k, a in enumerate(args):
         if k not in rule.operands:
-            middle = middle + planes.low[k] * aligned(a.low, rank)
+            middle = middle + np.asarray(planes.low[k] * aligned(a.low, rank))
     slopes = {k: np.asarray(planes.low[k]) for k in rule.operands}
     if not all(np.isfinite(x).all() for x in (middle, spread, *slopes.values())):
         return None
     return Way(rule, slopes, middle, spread)
+
+
+def _clipped(rule: Elementwise, args: Sequence[Range]) -> Planes | None:
+    """A limit as the operand and how far the limit moves it, or as its range, whichever is narrower for an element.
+
+    Integers of a program are clipped where its reference is not: most of them stay as they are.
+    """
+    if len(rule.operands) != 1:
+        return None
+    (k,), node = rule.operands, rule.place.node
+    x, limit = (aligned(a.low, node.type.rank) for a in (args[k], args[1 - k]))
+    top, found = aligned(args[k].high, node.type.rank), rule.range(args)
+    if node.op == "max":
+        low, high = 0 * (x + limit), np.maximum(0, limit - x)
+    else:
+        low, high = np.minimum(0, limit - top), 0 * (x + limit)
+    stays = high - low < found.high - found.low
+    slope = np.where(stays, 1.0, 0.0)
+    slopes = tuple(slope if j == k else np.zeros(()) for j in range(2))
+    return Planes(slopes, np.where(stays, low, found.low), slopes, np.where(stays, high, found.high))
 
 
 class Chain:
