@@ -101,7 +101,7 @@ def rule(
             constants=values)  # fmt: skip
         found.is_linear = True
         return found
-    if n.op == "matmul" and n.args[0] is not n.args[1]:
+    if n.op == "matmul":  # of a value with itself too: planes of two values hold where they are one
         return _with(Product(place, operands), terms=terms_of(n))
     return None
 

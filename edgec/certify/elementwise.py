@@ -78,7 +78,8 @@ def stretched(r: Range, rank: int) -> Range:
     parts = r.sum
     if parts is not None:
         parts = replace(parts, carried=aligned(parts.carried, rank), mass=aligned(parts.mass, rank))
-    return Range(aligned(r.low, rank), aligned(r.high, rank), aligned(r.error, rank), parts)
+    low, high, error = (aligned(x, rank) for x in (r.low, r.high, r.error))
+    return replace(r, low=low, high=high, error=error, sum=parts)
 
 
 def rounded(p: Place, low: Array, high: Array, carried: Array, units: float = 1.0) -> Range:
@@ -135,7 +136,10 @@ def _extreme(p: Place, args: Sequence[Range]) -> Range:
     of = np.maximum if p.node.op == "max" else np.minimum
     a, b = args
     lost = 0 * (a.low + b.low)
-    return Range(of(a.low, b.low) + lost, of(a.high, b.high) + lost, np.maximum(a.error, b.error) + lost)
+    ends = max if p.node.op == "max" else min
+    limits = ends(a.least, b.least), ends(a.greatest, b.greatest)
+    low, high, error = of(a.low, b.low) + lost, of(a.high, b.high) + lost, np.maximum(a.error, b.error) + lost
+    return Range(low, high, error, None, *limits)
 
 
 def _negated(p: Place, args: Sequence[Range]) -> Range:
@@ -166,7 +170,8 @@ def stepped(p: Place, a: Range, step: Callable[[Array], Array]) -> Range:
         error = 0 * low
     else:
         low, high, error = step(a.low), step(a.high), np.floor(a.error + 1) * (a.error > 0)
-    return checked(low, high, error) if p.is_float else whole(low, high, error, p.ends)
+    limits = float(step(np.array(a.floor))), float(step(np.array(a.ceiling)))
+    return checked(low, high, error) if p.is_float else whole(low, high, error, p.ends, None, limits)
 
 
 def _truth(a: Range) -> Range:

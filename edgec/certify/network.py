@@ -25,7 +25,7 @@ from edgec.fuse import Plan
 from edgec.ir.evaluate import evaluate_node
 from edgec.ir.graph import Graph, Node, sizes_in
 from edgec.schedule.order import Order
-from edgec.text import listed, printable
+from edgec.text import listed
 
 #: Types that the code computes with as its formulas say.
 _TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64"})
@@ -356,8 +356,3 @@ def refuse_kinds(plan: Plan) -> None:
         raise ModelError(f"a network that may refuse its inputs has no bounds: {graph.demands[0][0]}")
     if plan.guards:
         raise ModelError("a network with branches has no bounds")
-    for name, n in graph.outputs:
-        if n.op in ("input", "const"):
-            what = "an input" if n.op == "input" else "a constant"
-            hint = "leave it out of the outputs of the model"
-            raise ModelError(f"output '{printable(name)}' is {what}, of which there is nothing to bound", hint=hint)

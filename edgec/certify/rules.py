@@ -95,7 +95,7 @@ class Elementwise(Rule):
         if parts is not None:
             carried, mass = (np.broadcast_to(x, shape) for x in (parts.carried, parts.mass))
             parts = replace(parts, carried=carried, mass=mass)
-        return Range(low, high, error, parts)
+        return replace(found, low=low, high=high, error=error, sum=parts)
 
     def planes(self, args: Ranges, share: Array | None = None) -> Planes:
         """The planes between which the result is; the free slope of a maximum is ``share``."""
