@@ -38,8 +38,9 @@ TINY = {
 HEAD = """# Rounding in bounds
 
 Written by `python -m benchmarks.certify.rounding --write docs/results/rounding.md`. Inputs are drawn (the first of
-seed 0), devices are this machine's ({device}), builds are `--numeric exact`. The MLP has 256, 128, 128 and 10 values,
-the CNN three convolutions of 3x3 in 16, 32 and 32 channels of 16 x 16 and smaller; their weights are drawn.
+seed 0), devices are this machine's ({device}), builds are `--numeric exact`.
+The MLP has 256, 128, 128 and 10 values, the CNN three convolutions of 3x3 in 16, 32 and 32 channels of 16 x 16 and
+smaller; their weights are drawn.
 
 ## One input: bounds are rounding alone
 
