@@ -32,7 +32,7 @@ def likeness(kernel: Kernel, aliases: frozenset[Buffer], more: Hashable) -> Hash
 
 
 @lru_cache(maxsize=256)
-def _fields(kind: Any) -> tuple[str, ...]:
+def _fields(kind: type[Any]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
 
 
@@ -51,7 +51,7 @@ class _Likeness:
 
     def add(self, value: Any) -> None:
         """Anything that a record holds."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind is Expr:
             self._add_expression(value)
         elif kind is Buffer:
