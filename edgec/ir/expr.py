@@ -342,8 +342,15 @@ def transform(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     return rebuilt(expr, change, None)
 
 
-def rebuilt(expr: Expr, before: Callable[[Expr], Expr | None], after: Callable[[Expr, Expr], Expr] | None) -> Expr:
+def rebuilt(
+    expr: Expr,
+    before: Callable[[Expr], Expr | None],
+    after: Callable[[Expr, Expr], Expr] | None,
+    keeps_loops: bool = False,
+) -> Expr:
     """Rebuild bottom-up: ``before`` may replace a node unvisited, ``after`` gets it with its arguments rebuilt.
+
+    Where that ``keeps_loops``, so that nothing new is summed and no variable comes, reductions are not opened for it.
 
     Written without recursion, since blocks of many operators make deep expressions.
     """
@@ -355,12 +362,14 @@ def rebuilt(expr: Expr, before: Callable[[Expr], Expr | None], after: Callable[[
         if e is None:  # below it is one whose arguments are done
             e = stack.pop()
             assert e is not None
-            names, args = waiting.pop(e) if e.op == "reduce" else ((), e.args)
+            names, args = waiting.pop(e) if e in waiting else ((), e.args)
             new_args = tuple([done[a] for a in args])
             if new_args == args:
                 new = e
+            elif e.op == "reduce":
+                new = _around(e, new_args[0]) if keeps_loops else reduce(e.value[0], names, new_args[0])
             else:
-                new = reduce(e.value[0], names, new_args[0]) if e.op == "reduce" else rebuild(e, new_args)
+                new = rebuild(e, new_args)
             done[e] = new if after is None else after(e, new)
             continue
         if e in done:
@@ -373,7 +382,7 @@ def rebuilt(expr: Expr, before: Callable[[Expr], Expr | None], after: Callable[[
         if not args:
             done[e] = e if after is None else after(e, e)
             continue
-        if e.op == "reduce":
+        if e.op == "reduce" and not keeps_loops:
             names, body = opened(e)
             args = (body,)
             waiting[e] = names, args

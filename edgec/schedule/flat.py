@@ -97,7 +97,7 @@ def flatten(
         view = views[node]
         return X.load(view.buffer, (view.address(place),), node.type.dtype)
 
-    body = replace_loads(split.body, resolve)
+    body = replace_loads(split.body, resolve, keeps_loops=True)
     target = views[block.output]
     return Flat(split.variables, body, target.buffer, target.address(split.position))
 
