@@ -84,9 +84,9 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = (), lang
     limits.hold("kernels", len(program.kernels))
     made = []
     written = 0
-    render_once = _Rendering(templates, language)
+    render_once = Rendering(templates, language)
     for k in program.kernels:
-        view, text, kind = render_once.of(k, _NAME, _aliases(k, program))
+        view, text, kind = render_once.of(k, _NAME, aliases_of(k, program))
         made.append((k, view, text, kind))
         written += len(text)
         limits.step(partial(listed, k.names))
@@ -151,7 +151,7 @@ def _functions(made: Sequence[tuple[Kernel, View, str, str]], prefix: str, tenso
     return found
 
 
-class _Rendering:
+class Rendering:
     """The text of kernels, each with its view; what is alike is rendered once."""
 
     def __init__(self, templates: Sequence[Path], language: Language) -> None:
@@ -209,7 +209,7 @@ def _extent(buffer: Buffer, program: Program) -> tuple[int, int]:
     return start, start + buffer.bytes
 
 
-def _aliases(kernel: Kernel, program: Program) -> frozenset[Buffer]:
+def aliases_of(kernel: Kernel, program: Program) -> frozenset[Buffer]:
     """Operands that share memory with the result, so that their pointers must not be ``restrict``."""
     out = kernel.writes
     if out.space != "arena":

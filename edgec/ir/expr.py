@@ -165,7 +165,7 @@ def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
     if found is None:
         found = Expr()
         found.op, found.args, found.value, found.dtype = op, args, value, dtype
-        found.free, found.height = _free_in(args), 0
+        found.free, found.height = free_in(args), 0
         for a in args:
             if a.height > found.height:
                 found.height = a.height
@@ -180,7 +180,7 @@ def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
 _NONE: frozenset[Expr] = frozenset()
 
 
-def _free_in(args: tuple[Expr, ...]) -> frozenset[Expr]:
+def free_in(args: tuple[Expr, ...]) -> frozenset[Expr]:
     """The free variables of all of them: that of one of them where it has all, since most expressions share it."""
     found = _NONE
     for a in args:
@@ -306,7 +306,12 @@ def reduce(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
     height = body.height + 1
     renamed = [var(f"r{height}_{k}", v.value.extent) for k, v in enumerate(bound)]
     body = substitute(body, dict(zip(bound, renamed)))
-    return _intern("reduce", (body,), (combine, tuple(v.value for v in renamed)), body.dtype)
+    return raw_reduce((combine, tuple(v.value for v in renamed)), body)
+
+
+def raw_reduce(value: tuple[str, tuple[Var, ...]], body: Expr) -> Expr:
+    """Intern a reduction whose variables have their canonical names."""
+    return _intern("reduce", (body,), value, body.dtype)
 
 
 def reduction_variables(expr: Expr) -> tuple[Expr, ...]:
@@ -339,57 +344,9 @@ def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
 
 def transform(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up; ``change`` returns a replacement for a node (not visited further) or None."""
+    from edgec.ir.substitution import rebuilt  # it is written in terms of this module
+
     return rebuilt(expr, change, None)
-
-
-def rebuilt(
-    expr: Expr,
-    before: Callable[[Expr], Expr | None],
-    after: Callable[[Expr, Expr], Expr] | None,
-    keeps_loops: bool = False,
-) -> Expr:
-    """Rebuild bottom-up: ``before`` may replace a node unvisited, ``after`` gets it with its arguments rebuilt.
-
-    Where that ``keeps_loops``, so that nothing new is summed and no variable comes, reductions are not opened for it.
-
-    Written without recursion, since blocks of many operators make deep expressions.
-    """
-    done: dict[Expr, Expr] = {}
-    waiting: dict[Expr, tuple[tuple[Expr, ...], tuple[Expr, ...]]] = {}  # variables of a reduction, and its body
-    stack: list[Expr | None] = [expr]
-    while stack:
-        e = stack.pop()
-        if e is None:  # below it is one whose arguments are done
-            e = stack.pop()
-            assert e is not None
-            names, args = waiting.pop(e) if e in waiting else ((), e.args)
-            new_args = tuple([done[a] for a in args])
-            if new_args == args:
-                new = e
-            elif e.op == "reduce":
-                new = _around(e, new_args[0]) if keeps_loops else reduce(e.value[0], names, new_args[0])
-            else:
-                new = rebuild(e, new_args)
-            done[e] = new if after is None else after(e, new)
-            continue
-        if e in done:
-            continue
-        replaced = before(e)
-        if replaced is not None:
-            done[e] = replaced
-            continue
-        args = e.args
-        if not args:
-            done[e] = e if after is None else after(e, e)
-            continue
-        if e.op == "reduce" and not keeps_loops:
-            names, body = opened(e)
-            args = (body,)
-            waiting[e] = names, args
-        stack.append(e)
-        stack.append(None)
-        stack += [a for a in args if a not in done]
-    return done[expr]
 
 
 def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
@@ -399,55 +356,9 @@ def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
         return expr
     if any(k.op != "var" for k in replacement):
         return transform(expr, replacement.get)
-    return _with_variables(expr, replacement)
+    from edgec.ir.substitution import with_variables
 
-
-def _with_variables(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
-    """Replace variables. A reduction is opened where its own could be captured, and where it gets others inside it."""
-    variables = frozenset(replacement)
-    coming = _free_in(tuple(replacement.values()))
-    deep = any(new.height for new in replacement.values())
-    done: dict[Expr, Expr] = {}
-    stack: list[Expr | None] = [expr]
-    while stack:
-        e = stack.pop()
-        if e is None:  # below it is one whose arguments are done
-            e = stack.pop()
-            assert e is not None
-            if e.op == "reduce":
-                done[e] = _around(e, done[e.args[0]])
-            else:
-                new_args = tuple([done[a] for a in e.args])
-                done[e] = e if new_args == e.args else rebuild(e, new_args)
-        elif e in done:
-            continue
-        elif e.op == "var":
-            done[e] = replacement.get(e, e)
-        elif variables.isdisjoint(e.free):
-            done[e] = e
-        elif e.op == "reduce" and (deep or not _is_apart(e, coming, variables)):
-            names, body = opened(e)
-            done[e] = reduce(e.value[0], names, _with_variables(body, replacement))
-        else:
-            stack.append(e)
-            stack.append(None)
-            stack += [a for a in e.args if a not in done]
-    return done[expr]
-
-
-def _is_apart(expr: Expr, *others: frozenset[Expr]) -> bool:
-    """Is no variable of a reduction among the others?"""
-    bound = reduction_variables(expr)
-    return all(v not in known for known in others for v in bound)
-
-
-def _around(expr: Expr, body: Expr) -> Expr:
-    """A reduction of another body over the same variables."""
-    if body is expr.args[0]:
-        return expr
-    if body.height == expr.args[0].height:  # so its variables keep their names
-        return _intern("reduce", (body,), expr.value, body.dtype)
-    return reduce(expr.value[0], reduction_variables(expr), body)
+    return with_variables(expr, replacement)
 
 
 def loads(expr: Expr) -> list[Expr]:

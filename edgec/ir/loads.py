@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from edgec.ir.expr import Expr, rebuilt
+from edgec.ir.expr import Expr
+from edgec.ir.substitution import rebuilt
 
 
 def reduces(expr: Expr) -> bool:
