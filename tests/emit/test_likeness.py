@@ -21,8 +21,8 @@ from edgec.schedule.program import Program
 def almost_alike() -> onnx.ModelProto:
     """Products of one size, of which each is followed by something a little else, and two are followed by the same."""
     ends = [
-        node("LeakyRelu", ["p0"], ["e0"], alpha=0.125), node("LeakyRelu", ["p1"], ["e1"], alpha=0.25),
-        node("LeakyRelu", ["p2"], ["e2"], alpha=0.25), node("Relu", ["p3"], ["e3"]),
+        node("LeakyRelu", ["p0"], ["e0"], alpha=0.25), node("LeakyRelu", ["p1"], ["e1"], alpha=0.125),
+        node("LeakyRelu", ["p2"], ["e2"], alpha=0.25), node("LeakyRelu", ["p3"], ["e3"], alpha=0.25),
         node("Add", ["p4", "e3"], ["e4"]), node("Add", ["p5", "p5"], ["e5"]), node("Mul", ["p6", "e5"], ["e6"]),
         node("Transpose", ["p7"], ["e7"], perm=[1, 0]),
     ]  # fmt: skip
