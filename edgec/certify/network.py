@@ -23,7 +23,7 @@ from edgec.differentiate.composites import softmax_operand
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir.evaluate import evaluate_node
-from edgec.ir.graph import Graph, Node, sizes_in
+from edgec.ir.graph import Graph, Node
 from edgec.schedule.order import Order
 from edgec.text import listed
 
@@ -350,7 +350,7 @@ def _settling(order: Iterable[Node], users: Mapping[Node, list[Node]], stored: s
 def refuse_kinds(plan: Plan) -> None:
     """Raises ModelError for networks whose results are not those of one graph of known sizes."""
     graph = plan.graph
-    if graph.sizes or any(sizes_in(n) for n in graph.nodes()):
+    if graph.sizes or any(n.sizes for n in graph.nodes()):
         raise ModelError("sizes that are known only at run time have no bounds", hint="give them with --shape")
     if graph.demands:
         raise ModelError(f"a network that may refuse its inputs has no bounds: {graph.demands[0][0]}")

@@ -15,7 +15,7 @@ from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
-from edgec.ir.graph import Node, sizes_in
+from edgec.ir.graph import Node
 from edgec.ir.lanes import NARROWEST
 from edgec.schedule.chain import PrivateVectors, chained
 from edgec.schedule.choose import Request, choose, packed
@@ -269,7 +269,7 @@ def sizes_within(record: Any) -> list[Expr]:
         elif isinstance(value, (tuple, Mapping)):
             stack.extend(value.values() if isinstance(value, Mapping) else value)
         elif isinstance(value, Node):
-            found.update(s for n in (value, *value.args) for s in sizes_in(n))
+            found.update(s for n in (value, *value.args) for s in n.sizes)
         elif is_dataclass(value) and not isinstance(value, Buffer):
             stack.extend(getattr(value, f.name) for f in fields(value))
     return sorted(found, key=lambda s: str(s.value.name))

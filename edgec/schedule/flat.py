@@ -20,6 +20,9 @@ from edgec.ir.nest import coefficient, mergeable, split_formula, used_as_values
 from edgec.ir.types import dtype_name
 from edgec.schedule.program import Buffer, View
 
+#: Bytes of an array that are summed up, at most, and those in one place.
+_LONG, _PIECE = 1 << 18, 1 << 10
+
 
 class Weights:
     """The constants of a program: equal content is stored once."""
@@ -34,7 +37,7 @@ class Weights:
         flat = value.reshape(-1)
         content = flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
         # A sum that is quick, and then the content itself: arrays of the same sum are rare.
-        alike = self._by_content.setdefault((value.dtype, value.shape, crc32(content.data)), [])
+        alike = self._by_content.setdefault((value.dtype, value.shape, _sum_of(content)), [])
         for known, buffer in alike:
             if np.array_equal(known, content):
                 return buffer
@@ -42,6 +45,15 @@ class Weights:
         self._count += 1
         alike.append((content, buffer))
         return buffer
+
+
+def _sum_of(content: np.ndarray) -> int:
+    """A checksum of bytes: of a long array, that of pieces all over it."""
+    if content.size <= _LONG:
+        return crc32(content.data)
+    pieces = content[: content.size // _PIECE * _PIECE].reshape(-1, _PIECE)
+    chosen = pieces[:: max(1, len(pieces) * _PIECE // _LONG)]
+    return crc32(content[-_PIECE:].data, crc32(np.ascontiguousarray(chosen).data))
 
 
 @dataclass(frozen=True)
@@ -85,7 +97,7 @@ def flatten(
         view = views[node]
         return X.load(view.buffer, (view.address(place),), node.type.dtype)
 
-    body = replace_loads(split.body, resolve)
+    body = replace_loads(split.body, resolve, keeps_loops=True)
     target = views[block.output]
     return Flat(split.variables, body, target.buffer, target.address(split.position))
 

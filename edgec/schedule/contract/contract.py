@@ -346,10 +346,12 @@ def _steps(c: Contract) -> int:
 def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
     """Panels [outer, panel, k, width] of an array [outer, k, n], with zeros where the last panel exceeds n."""
     around, steps, columns = values.shape
-    panels = ceil(columns / width)
-    padded = np.zeros((around, steps, panels * width), DTYPES[dtype])
-    padded[:, :, :columns] = values
-    return padded.reshape(around, steps, panels, width).transpose(0, 2, 1, 3)
+    whole, rest = divmod(columns, width)
+    panels = np.zeros((around, whole + (rest > 0), steps, width), DTYPES[dtype])
+    panels[:, :whole] = values[:, :, : whole * width].reshape(around, steps, whole, width).transpose(0, 2, 1, 3)
+    if rest:
+        panels[:, whole, :, :rest] = values[:, :, whole * width :]
+    return panels
 
 
 def bytes_along(load: Expr, loop: Expr) -> int:
