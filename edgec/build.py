@@ -237,7 +237,7 @@ def build(
     if out is not None:
         refuse_foreign(Path(out))  # before the work, not after it
     choose_extras(extras, options.device, options.name)
-    is_compiled = options.device.hosted or "web" in extras
+    is_compiled = options.device.is_compiled_here and (options.device.hosted or "web" in extras)
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
     if parsed is None and options.pre is not None:
