@@ -88,8 +88,9 @@ def webgpu_files(
         "version": __version__, "device": device, "weights": weights, "weights_bytes": weights.size, "model": None,
         "launches": launches, "vocabulary": _VOCABULARY, "kernel_files": [Path(path).name for path in kernels],
         "places_in": ports[: len(inputs)], "places_out": ports[len(inputs) :],
-        "memory_words": max(_end(program, starts), 1), "first_output": min((p.word for p in ports[len(inputs) :]), default=0),
-        "stride": max(-(-WORD * len(launch.places) // UNIFORM) * UNIFORM for launch in launches) if launches else UNIFORM,
+        "memory_words": max(_end(program, starts), 1),
+        "first_output": min((p.word for p in ports[len(inputs) :]), default=0),
+        "stride": max([UNIFORM, *(-(-WORD * len(launch.places) // UNIFORM) * UNIFORM for launch in launches)]),
         "threads": max((_view(c).threads for c in sources.calls), default=1),
         "local_bytes": max((_view(c).local_bytes for c in sources.calls), default=0),
         "on_gpu": True, "has_package": "web" in beside,
@@ -150,7 +151,9 @@ def _launches(
     found = []
     for call in calls:
         kernel, view = call.kernel, _view(call)
-        scratch, operands = (kernel.operands[:1], kernel.operands[1:]) if kernel.scratch_bytes else ((), kernel.operands)
+        scratch, operands = (
+            (kernel.operands[:1], kernel.operands[1:]) if kernel.scratch_bytes else ((), kernel.operands)
+        )
         places = tuple(starts[b] for b in (*operands, *scratch))
         for suffix, count in view.launches:
             name = call.function.name

@@ -323,6 +323,8 @@ def emit(program: Program, context: Context) -> Project:
         return Project(program, partitioned_files(program, o.device, o.name, o.templates, facts, context.extras))
     extras, prepared = context.extras, context.preprocessing
     if language_of(o.device) is WGSL:
-        return Project(program, webgpu_files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights))
+        return Project(
+            program, webgpu_files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights)
+        )
     made = files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights, o.ram, o.cores)
     return Project(program, made)

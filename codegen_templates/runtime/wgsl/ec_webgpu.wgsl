@@ -38,6 +38,12 @@ fn ec_lanes_of_memory(place: i32, step: i32) -> vec4f {
 fn ec_lanes_of_memory_bits(place: i32, step: i32) -> vec4f {
   return bitcast<vec4f>(vec4(memory_bits[place], memory_bits[place + step], memory_bits[place + 2 * step], memory_bits[place + 3 * step]));
 }
+fn ec_integers_of_weights_bits(place: i32, step: i32) -> vec4f {
+  return vec4f(bitcast<vec4<i32>>(vec4(weights_bits[place], weights_bits[place + step], weights_bits[place + 2 * step], weights_bits[place + 3 * step])));
+}
+fn ec_integers_of_memory_bits(place: i32, step: i32) -> vec4f {
+  return vec4f(bitcast<vec4<i32>>(vec4(memory_bits[place], memory_bits[place + step], memory_bits[place + 2 * step], memory_bits[place + 3 * step])));
+}
 fn ec_store_lanes_memory(place: i32, a: vec4f) {
   for (var lane = 0; lane < 4; lane++) { memory[place + lane] = a[lane]; }
 }
@@ -51,7 +57,7 @@ fn ec_le(a: vec4f, b: vec4f) -> vec4<bool> { return a <= b; }
 fn ec_gt(a: vec4f, b: vec4f) -> vec4<bool> { return a > b; }
 fn ec_ge(a: vec4f, b: vec4f) -> vec4<bool> { return a >= b; }
 fn ec_eq(a: vec4f, b: vec4f) -> vec4<bool> { return a == b; }
-fn ec_ne(a: vec4f, b: vec4f) -> vec4<bool> { return a != b; }
+fn ec_ne(a: vec4f, b: vec4f) -> vec4<bool> { return !(a == b); } // true of a NaN, unlike a != b
 fn ec_and(a: vec4<bool>, b: vec4<bool>) -> vec4<bool> { return a & b; }
 fn ec_or(a: vec4<bool>, b: vec4<bool>) -> vec4<bool> { return a | b; }
 fn ec_xor(a: vec4<bool>, b: vec4<bool>) -> vec4<bool> { return a != b; }

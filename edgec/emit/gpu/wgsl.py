@@ -57,9 +57,14 @@ class WgslPrinter(GpuPrinter):
         raise lacking(f"way to take the bits of {source} for {to}")
 
     def _scalar_call(self, e: Expr) -> str:
-        if e.op in COMPARE:
+        is_order = e.op in COMPARE and e.op not in ("eq", "ne")
+        if e.op == "ne" and e.args[0].dtype == "f32":  # of a NaN, WGSL's own is false
+            return f"(!({self.value(e.args[0])} == {self.value(e.args[1])}))"
+        if e.op in COMPARE and not (is_order and e.args[0].dtype == "bool"):
             return super()._scalar_call(e)
         args = [self.value(a) for a in e.args]
+        if is_order:
+            return f"(i32({args[0]}) {COMPARE[e.op]} i32({args[1]}))"
         return f"(!{args[0]})" if e.op == "not" else operation(e.op, e.args[0].dtype, args)
 
     def _vector_call(self, e: Expr) -> str:
@@ -113,15 +118,21 @@ class WgslView(GpuView):
         return f"{self._array(of_weights)}[{self._place(name, place)}]"
 
     def read(self, buffer: Buffer, place: str, dtype: str) -> str:
-        """An element of an operand, as a value of ``dtype``."""
+        """An element of an operand, as a value of ``dtype``: a formula may take integers as floats."""
         of_weights = buffer.space == "weights"
         element = self._element(self.pointers.get(buffer, self.target), of_weights, place)
-        return _READ[type_of(dtype)].format(element) if self._in_bits[of_weights] else element
+        if not self._in_bits[of_weights]:
+            return element
+        lies = type_of(buffer.dtype)
+        is_converted = type_of(dtype) == "f32" != lies
+        text = _READ[lies if is_converted else type_of(dtype)].format(element)
+        return f"f32({text})" if is_converted else text
 
     def read_lanes(self, buffer: Buffer, place: str, step: int | None) -> str:
-        """LANES floats of an operand, ``step`` apart."""
+        """LANES floats of an operand, ``step`` apart, or integers as floats."""
+        what = "lanes" if type_of(buffer.dtype) == "f32" else "integers"
         where = self._place(self.pointers.get(buffer, self.target), place)
-        return f"ec_lanes_of_{self._array(buffer.space == 'weights')}({where}, {step})"
+        return f"ec_{what}_of_{self._array(buffer.space == 'weights')}({where}, {step})"
 
     def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
         place = printer.subscript(address)
@@ -137,14 +148,12 @@ class WgslView(GpuView):
         return block.output.type.dtype if block is not None else self.buffers[-1].dtype
 
     def scratch(self, place: str) -> str:
-        """A float in scratch memory."""
-        element = self._element("scratch", False, place)
-        return _READ["f32"].format(element) if self._in_bits[False] else element
+        """LANES floats in scratch memory."""
+        return f"ec_lanes_of_{self._array(False)}({self._place('scratch', place)}, 1)"
 
     def to_scratch(self, place: str, value: str) -> str:
-        """The statement that stores a float there."""
-        text = _WRITE["f32"].format(value) if self._in_bits[False] else value
-        return f"{self._element('scratch', False, place)} = {text};"
+        """The statement that stores LANES floats there."""
+        return f"ec_store_lanes_{self._array(False)}({self._place('scratch', place)}, {value});"
 
     @property
     def declarations(self) -> dict[str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isinf, isnan
 
+import numpy as np
+
 from edgec.emit.c_literal import literal
 from edgec.emit.syntax import Syntax
 from edgec.errors import DeviceError
@@ -20,6 +22,8 @@ TYPES = {
 }  # fmt: skip
 #: Element types that are computed in 32 bits and brought back into their own range.
 NARROW = ("i8", "u8", "i16", "u16")
+#: The largest float, and where numbers begin that are rounded to infinity.
+LARGEST, OVERFLOW = float(np.finfo(np.float32).max), 3.4028235677973366e38
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _BITS = {"bitand": "&", "bitor": "|", "bitxor": "^"}
 _TRUTH = {"and": "&&", "or": "||", "xor": "!=", "add": "||", "max": "||", "mul": "&&", "min": "&&"}
@@ -105,8 +109,10 @@ class WgslSyntax(Syntax):
             number = float(value)
             if isnan(number):
                 return "ec_nan()"
-            if isinf(number) or abs(number) > 3.4028235677973366e38:  # no constant expression may be infinite
+            if isinf(number) or abs(number) > OVERFLOW:  # no constant expression may be infinite
                 return "(-ec_infinity())" if number < 0 else "ec_infinity()"
+            if abs(number) >= LARGEST:  # its shortest decimal is above it, which browsers refuse
+                return f"({'-' * (number < 0)}{LARGEST}f)"
             return literal(number, "f32")
         if kind == "i32" and not -(2**31) <= value < 2**31:
             raise lacking(f"integers of 64 bits, such as {int(value)}")
@@ -146,6 +152,8 @@ def operation(op: str, dtype: str, args: Sequence[str]) -> str:
 def cast(source: Expr, text: str, to: str) -> str:
     """A value in another type: floats are truncated and saturate, narrower integers wrap."""
     kind = type_of(to)
+    if type_of(source.dtype) == "f32" and kind == "bool":
+        return f"(!({text} == 0.0f))"
     if type_of(source.dtype) == "f32" and kind in ("i32", "u32"):
         return in_range(f"ec_convert_{kind}({text})", to)
     return in_range(f"{kind}({text})", to)
