@@ -176,7 +176,11 @@ def _rendered(
             its_view, text, kind = _rendered(inner, f"{name}_{k}", shared, templates, language, shares)
             view.add(inner, its_view, text)
     template = choose(kernel.template, view, language.name, templates)
-    text = render(template.source, templates, k=view).lstrip("\n")  # comments at the head leave empty lines
+    try:
+        text = render(template.source, templates, k=view).lstrip("\n")  # comments at the head leave empty lines
+    except DeviceError as error:  # what its language lacks
+        where = error.where or ", ".join(kernel.names) or None
+        raise DeviceError(error.message, hint=error.hint, where=where) from None
     return view, text, kind or template.kernel
 
 

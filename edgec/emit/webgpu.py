@@ -59,7 +59,7 @@ class Place:
 def webgpu_files(
     program: Program,
     device: Device,
-    name: str,
+    name: str = "net",
     templates: Sequence[Path] = (),
     facts: Mapping[str, Any] = {},
     beside: Sequence[str] = (),

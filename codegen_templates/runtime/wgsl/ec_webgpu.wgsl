@@ -74,9 +74,7 @@ fn ec_ceil(a: vec4f) -> vec4f { return ceil(a); }
 fn ec_trunc(a: vec4f) -> vec4f { return trunc(a); }
 fn ec_round(a: vec4f) -> vec4f { return round(a); }
 fn ec_exp(a: vec4f) -> vec4f { return exp(a); }
-fn ec_log(a: vec4f) -> vec4f { return log(a); }
-fn ec_sin(a: vec4f) -> vec4f { return sin(a); }
-fn ec_cos(a: vec4f) -> vec4f { return cos(a); }
+fn ec_log(a: vec4f) -> vec4f { return select(log(a), vec4f(ec_nan()), a < vec4f(0.0f)); }
 fn ec_sigmoid(a: vec4f) -> vec4f { return 1.0f / (1.0f + exp(-a)); }
 
 // tanh and erf: odd rational functions up to where they round to 1, as on CPUs (ec_simd.h).
@@ -95,6 +93,35 @@ fn ec_erf(a: vec4f) -> vec4f {
   return select(x * p / q, a, ec_isnan_lanes(a));
 }
 
+// sin(x + quarters * pi/2): those of WGSL have 11 bits. Beyond 6400 the argument loses its own.
+fn ec_sin_of_quarters(a: vec4f, quarters: i32) -> vec4f {
+  let turns = round(a * 0.636619772f);
+  let x = (((a - turns * 1.57080078f) - turns * -4.45358455e-6f) - turns * -8.70613803e-10f) - turns * 6.22337197e-14f;
+  let u = x * x;
+  let sine = ((-0.000195178975f * u + 0.00833218731f) * u - 0.166666552f) * (u * x) + x;
+  let cosine = (((2.44323273e-5f * u - 0.00138873095f) * u + 0.0416664556f) * u - 0.5f) * u + 1.0f;
+  let n = vec4<i32>(turns) + quarters;
+  let y = select(sine, cosine, (n & vec4(1)) != vec4(0));
+  return select(y, -y, (n & vec4(2)) != vec4(0));
+}
+fn ec_sin(a: vec4f) -> vec4f { return select(ec_sin_of_quarters(a, 0), sin(a), !(abs(a) <= vec4f(6400.0f))); }
+fn ec_cos(a: vec4f) -> vec4f { return select(ec_sin_of_quarters(a, 1), cos(a), !(abs(a) <= vec4f(6400.0f))); }
+fn ec_tan(a: vec4f) -> vec4f { return ec_sin(a) / ec_cos(a); }
+// atan, by a polynomial up to tan(pi/8), and what follows from it: those of WGSL have 12 bits.
+fn ec_atan(a: vec4f) -> vec4f {
+  let size = abs(a);
+  let is_large = size > vec4f(1.0f);
+  let t = select(size, 1.0f / size, is_large);
+  let is_middle = t > vec4f(0.414213562f);
+  let x = select(t, (t - 1.0f) / (t + 1.0f), is_middle);
+  let u = x * x;
+  let near = (((0.08057876f * u - 0.13879152f) * u + 0.19977868f) * u - 0.33332953f) * (u * x) + x;
+  let below = select(near, near + 0.785398163f, is_middle);
+  return sign(a) * select(below, 1.57079633f - below, is_large);
+}
+fn ec_asin(a: vec4f) -> vec4f { return 2.0f * ec_atan(a / (1.0f + sqrt(1.0f - a * a))); }
+fn ec_acos(a: vec4f) -> vec4f { return 1.57079633f - ec_asin(a); }
+
 // e^x - 1: near 0, where the difference would cancel, a polynomial.
 fn ec_expm1(x: vec4f) -> vec4f {
   let p = (((0.00138208661f * x + 0.00836867839f) * x + 0.0416682698f) * x + 0.16666521f) * x + 0.49999994f;
@@ -106,7 +133,7 @@ fn ec_log1p(x: vec4f) -> vec4f {
   let cubic = ((((low * x + 0.142768025398f) * x - 0.166553169489f) * x + 0.199995785952f) * x - 0.250001639128f) * x + 0.333333402872f;
   let square = x * x;
   let near = (x > vec4f(-0.25f)) & (x < vec4f(0.5f));
-  return select(log(1.0f + x), x + (cubic * (square * x) - 0.5f * square), near);
+  return select(ec_log(1.0f + x), x + (cubic * (square * x) - 0.5f * square), near);
 }
 // With the special cases of C.
 fn ec_pow(a: vec4f, b: vec4f) -> vec4f {
@@ -125,6 +152,15 @@ fn ec_sign_f32(a: f32) -> f32 { return select(sign(a), a, ec_isnan(a)); }
 fn ec_sigmoid_f32(a: f32) -> f32 { return 1.0f / (1.0f + exp(-a)); }
 fn ec_tanh_f32(a: f32) -> f32 { return ec_tanh(vec4f(a)).x; }
 fn ec_erf_f32(a: f32) -> f32 { return ec_erf(vec4f(a)).x; }
+fn ec_log_f32(a: f32) -> f32 { return select(log(a), ec_nan(), a < 0.0f); }
+fn ec_acosh_f32(a: f32) -> f32 { return select(acosh(a), ec_nan(), a < 1.0f); }
+fn ec_atanh_f32(a: f32) -> f32 { return select(atanh(a), ec_log_f32((1.0f + a) / (1.0f - a)), abs(a) >= 1.0f); }
+fn ec_sin_f32(a: f32) -> f32 { return ec_sin(vec4f(a)).x; }
+fn ec_cos_f32(a: f32) -> f32 { return ec_cos(vec4f(a)).x; }
+fn ec_tan_f32(a: f32) -> f32 { return ec_tan(vec4f(a)).x; }
+fn ec_atan_f32(a: f32) -> f32 { return ec_atan(vec4f(a)).x; }
+fn ec_asin_f32(a: f32) -> f32 { return ec_asin(vec4f(a)).x; }
+fn ec_acos_f32(a: f32) -> f32 { return ec_acos(vec4f(a)).x; }
 fn ec_expm1_f32(a: f32) -> f32 { return ec_expm1(vec4f(a)).x; }
 fn ec_log1p_f32(a: f32) -> f32 { return ec_log1p(vec4f(a)).x; }
 fn ec_pow_f32(a: f32, b: f32) -> f32 { return ec_pow(vec4f(a), vec4f(b)).x; }

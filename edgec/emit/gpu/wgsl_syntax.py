@@ -1,4 +1,4 @@
-"""The syntax of WGSL, the shading language of WebGPU: types, constants, scalar functions, reserved words.
+"""The syntax of WGSL, the shading language of WebGPU: types, constants, scalar functions.
 
 Values have 32 bits. Narrower integers are computed in i32 and brought back into their range, as lanes of a CPU are;
 integers of 64 bits are computed in 32.
@@ -27,36 +27,16 @@ LARGEST, OVERFLOW = float(np.finfo(np.float32).max), 3.4028235677973366e38
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _BITS = {"bitand": "&", "bitor": "|", "bitxor": "^"}
 _TRUTH = {"and": "&&", "or": "||", "xor": "!=", "add": "||", "max": "||", "mul": "&&", "min": "&&"}
-#: Functions that WGSL itself has, by those of the formula language.
-_BUILT_IN = {
-    **{name: name for name in ("floor", "ceil", "trunc", "round", "sqrt", "abs", "exp", "log", "sin", "cos", "tan")},
-    **{name: name for name in ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")},
-}
+#: Functions that WGSL itself has, under the names of the formula language.
+_BUILT_IN = frozenset(("floor", "ceil", "trunc", "round", "sqrt", "abs", "exp", "sinh", "cosh", "asinh"))
 #: Those of `ec_webgpu.wgsl`.
 _OWN = (
-    "log1p", "expm1", "tanh", "erf", "pow", "fmod", "max", "min", "sign", "sigmoid", "floormod", "floordiv",
+    "sin", "cos", "tan", "asin", "acos", "atan", "acosh", "atanh", "log", "log1p", "expm1", "tanh", "erf",
+    "pow", "fmod", "max", "min", "sign", "sigmoid", "floormod", "floordiv",
 )  # fmt: skip
 _OF_INTEGERS = (
     "div", "neg", "abs", "sign", "fmod", "floormod", "floordiv", "max", "min", "shl", "shr", "pow",
 )  # fmt: skip
-
-_WORDS = """
-NULL Self abstract active alias alignas alignof array as asm async atomic attribute auto await become binding_array
-bitcast bool break case cast catch class co_await co_return co_yield coherent common compile concept const const_assert
-const_cast consteval constexpr constinit continue continuing crate debugger decltype default delete demote diagnostic
-discard do dynamic_cast else enable enum explicit export extends extern external f16 f32 fallthrough false filter final
-finally fn for friend from fxgroup get goto groupshared highp i32 if impl implements import inline instanceof interface
-layout let loop lowp macro macro_rules match mediump meta mod module move mut mutable namespace new nil noexcept
-noinline nointerpolation noncoherent noperspective null nullptr of operator override package packoffset partition pass
-patch pixelfragment precise precision premerge priv private protected ptr pub public readonly ref regardless register
-reinterpret_cast require requires resource restrict return sampler select self set shared sizeof smooth snorm static
-static_assert static_cast std storage struct subroutine super switch target template texture this thread_local throw
-trait true try type typedef typeid typename typeof u32 uniform union unless unorm unsafe unsized use using var varying
-virtual volatile wgsl where while with workgroup write writeonly yield
-memory memory_bits weights weights_bits group thread
-"""
-#: What no operand can be called: words of WGSL, and the buffers of every kernel.
-WORDS = frozenset(_WORDS.split())
 
 
 def lacking(what: str) -> DeviceError:
@@ -137,7 +117,7 @@ def operation(op: str, dtype: str, args: Sequence[str]) -> str:
         if op in ("isnan", "isinf"):
             return f"ec_{op}({args[0]})"
         if op in _BUILT_IN:
-            return f"{_BUILT_IN[op]}({', '.join(args)})"
+            return f"{op}({', '.join(args)})"
         if op in _OWN:
             return f"ec_{op}_f32({', '.join(args)})"
     elif op in _BITS:
