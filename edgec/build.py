@@ -156,6 +156,8 @@ class Built:
     @cached_property
     def network(self) -> Network:
         """The loaded artefact that calls run on; it has ``threads`` threads."""
+        if self.compiler is None and not self.options.device.is_compiled_here:
+            compiler_for(self.options.device, None)  # says why there is none
         if self.compiler is None:
             raise UsageError("the artefact is not compiled", hint="build it with compile=True", where=str(self.folder))
         return Network(self.folder, self.options.threads)

@@ -303,9 +303,7 @@ def _refuse_contradictions(device: Device, path: Path) -> None:
             device.language != "cuda" or gpu.compute_capability >= 50
         ),
         "a device without an operating system needs 'toolchain.gcc_target' or 'toolchain.zig_target'": (
-            device.hosted
-            or not device.is_compiled_here
-            or bool(device.toolchain.gcc_target or device.toolchain.zig_target)
+            device.hosted or bool(device.toolchain.gcc_target or device.toolchain.zig_target)
         ),
     }
     for rule, holds in rules.items():

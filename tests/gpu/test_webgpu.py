@@ -24,6 +24,7 @@ from webgpu_networks import small, transformer
 
 import edgec
 from benchmarks.boards.webgpu import NoAdapter, Pages, webgpu
+from edgec import api
 from edgec.device.load import load_device
 from edgec.emit import webgpu as project
 from edgec.errors import DeviceError, EdgecError
@@ -198,6 +199,20 @@ REFUSED = {
     "a binding": (_one("Relu"), {"bindings": "cpp"}, "'cpp' is for networks in C"),
     "a training": (_one("Relu"), {"loss": "mse"}, "not written for 'webgpu'|training"),
 }  # fmt: skip
+
+
+def test_it_runs_in_browsers_alone() -> None:
+    net = _one("Relu")
+    with pytest.raises(EdgecError, match="in browsers alone"):
+        edgec.build(net, device="webgpu").network
+    with pytest.raises(EdgecError, match="in browsers alone"):
+        api.run_on_device(net, {"x": np.zeros((1, 2, 3), np.float32)}, device="webgpu", link="node")
+
+
+def test_stages_are_checked_in_numpy() -> None:
+    """Buffers of words hold numbers of other types."""
+    (net,) = (net for name, net, _ in small() if name == "integers")
+    assert edgec.check(net, device="webgpu").verdict == "ok"
 
 
 @pytest.mark.parametrize("what", REFUSED)
