@@ -80,7 +80,7 @@ def test_kernels_compute_their_formulas(pages: Pages) -> None:
     everything = cases()
     for name, step in GROUPS.items():
         some = joined(_taken(dict(list(everything[name].items())[::step])))
-        folder = pages.folder / name
+        folder = pages.folder / f"kernels_{name}"  # a browser keeps the module of an address
         for path, content in project.webgpu_files(schedule(plan(some, gpu=True), DEVICE), DEVICE).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
