@@ -37,21 +37,22 @@ def small() -> Iterator[Case]:
     """Operators of each kind, several to a model."""
     picture = tensor_input("x", [2, 6, 10, 12])
     yield "elements", _net([node(op, ["x"], [op]) for op in _UNARY], [tensor_input("x", [3, 17])]), {}
-    yield (
-        "domains",
-        _net(
-            [
-                node("Log", ["x"], ["log"]), node("Sqrt", ["x"], ["sqrt"]), node("Pow", ["x", "z"], ["power"]),
-                node("Acosh", ["x"], ["acosh"]), node("Asin", ["x"], ["asin"]), node("Acos", ["x"], ["acos"]),
-                node("Mod", ["x", "z"], ["mod"], fmod=1), node("IsNaN", ["log"], ["none"]),
-                node("Where", ["none", "z", "log"], ["some"]), node("PRelu", ["x", "slope"], ["prelu"]),
-                node("Less", ["x", "z"], ["less"]), node("Max", ["x", "z"], ["max"]),
-            ],
-            [tensor_input("x", [3, 1, 17]), tensor_input("z", [2, 1])],
-            [_drawn("slope", 17)],
-        ),
-        {},
-    )  # fmt: skip
+    for width in (16, 17):  # vectors, and one by one
+        yield (
+            f"domains of {width}",
+            _net(
+                [
+                    node("Log", ["x"], ["log"]), node("Sqrt", ["x"], ["sqrt"]), node("Pow", ["x", "z"], ["power"]),
+                    node("Acosh", ["x"], ["acosh"]), node("Asin", ["x"], ["asin"]), node("Acos", ["x"], ["acos"]),
+                    node("Mod", ["x", "z"], ["mod"], fmod=1), node("IsNaN", ["log"], ["none"]),
+                    node("Where", ["none", "z", "log"], ["some"]), node("PRelu", ["x", "slope"], ["prelu"]),
+                    node("Less", ["x", "z"], ["less"]), node("Max", ["x", "z"], ["max"]),
+                ],
+                [tensor_input("x", [3, 1, width]), tensor_input("z", [2, 1])],
+                [_drawn("slope", width)],
+            ),
+            {},
+        )  # fmt: skip
     yield (
         "reductions",
         _net(
@@ -125,6 +126,7 @@ def small() -> Iterator[Case]:
             [
                 node("Add", ["i", "k"], ["sum"]), node("Div", ["i", "k"], ["div"]), node("Mod", ["i", "k"], ["mod"]),
                 node("Cast", ["f"], ["narrow"], to=TensorProto.INT8), node("Cast", ["u"], ["wide"], to=1),
+                node("Cast", ["i"], ["byte"], to=_UINT8), node("Cast", ["byte"], ["of_byte"], to=1),
                 node("Cast", ["f"], ["truth"], to=_BOOL), node("Not", ["b"], ["not"]), node("And", ["b", "c"], ["and"]),
                 node("Cast", ["b"], ["number"], to=_INT64), node("Equal", ["i", "k"], ["equal"]),
             ],

@@ -67,10 +67,11 @@ def drawn(net: onnx.ModelProto, ranges: Mapping[str, tuple[int, int]] = {}) -> d
 
 def agrees(pages: Pages, name: str, net: onnx.ModelProto, ranges: Mapping[str, tuple[int, int]] = {}) -> None:
     """Two runs of a network in the browser give what onnxruntime gives."""
-    edgec.build(net, pages.folder / name, name="net", device="webgpu")
+    folder = pages.folder / name.replace(" ", "_")
+    edgec.build(net, folder, name="net", device="webgpu")
     session = onnxruntime.InferenceSession(net.SerializeToString(), providers=["CPUExecutionProvider"])
     samples = [drawn(net, ranges) for _ in range(2)]
-    for sample, got in zip(samples, pages.run(pages.folder / name, samples)):
+    for sample, got in zip(samples, pages.run(folder, samples)):
         for output, want in zip(session.get_outputs(), session.run(None, sample)):
             wrong = difference(got[output.name], want, TOLERANCE)
             assert wrong is None, f"{name}: {output.name}: {wrong}"
