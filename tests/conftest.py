@@ -13,7 +13,7 @@ from edgec.cli import command
 from edgec.device import toolchain
 from edgec.report import record as records
 
-pytest_plugins = ("skips",)
+pytest_plugins = ("skips", "drawn")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#ifdef __F16C__
+#if defined __F16C__ && !defined EC_WITHOUT_INTRINSICS
 #include <immintrin.h>
 #endif
 #endif
@@ -56,7 +56,7 @@ EC_SCALAR ec_bf16 ec_to_bf16(float f) {
 #ifdef __CUDACC__ /* instructions of every GPU */
 EC_SCALAR float ec_from_f16(ec_f16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 EC_SCALAR ec_f16 ec_to_f16(float f) { ec_f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
-#elif defined __F16C__ && !defined EC_OPENCL /* every processor with AVX2 */
+#elif defined __F16C__ && !defined EC_OPENCL && !defined EC_WITHOUT_INTRINSICS /* every processor with AVX2 */
 EC_SCALAR float ec_from_f16(ec_f16 h) { return _cvtsh_ss(h); }
 EC_SCALAR ec_f16 ec_to_f16(float f) { return (ec_f16)_cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT); }
 #elif defined __ARM_FP16_FORMAT_IEEE && defined __aarch64__ && !defined EC_OPENCL

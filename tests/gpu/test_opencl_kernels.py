@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chance import SEED
+from drawn import part
 from handed_on import handed_on
-from kernel_cases import cases
+from kernel_cases import cases as cases_of
 from opencl_networks import accepted, driver, extensions, joined, network
 from small_graphs import arrays, doubled
 from test_cuda_kernels import difference
@@ -22,7 +23,7 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 
 #: The kernel of the gradients of attention is one of processors that train.
-GROUPS = {**{name: group for name, group in cases().items() if name != "attending"}, "handed on": handed_on()}
+GROUPS = {**{name: group for name, group in cases_of().items() if name != "attending"}, "handed on": handed_on()}
 
 
 EACH = 12  # cases that are one program
@@ -61,7 +62,8 @@ def test_kernels_compute_their_formulas(name: str, tmp_path: Path) -> None:
             device = replace(load_device(kind), precision=precision)
             if precision == "fp16" and HALVES in device.gpu.opencl_extensions and HALVES not in (extensions() or ()):
                 continue  # calculates with halves, which is rare: see below
-            wrong += mistakes(GROUPS[name], device, known, tmp_path / f"{kind}_{precision}")
+            cases = {case: GROUPS[name][case] for case in part(GROUPS[name], f"{name} {kind}")}
+            wrong += mistakes(cases, device, known, tmp_path / f"{kind}_{precision}")
     assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
 
 
@@ -69,7 +71,8 @@ def test_kernels_compute_their_formulas(name: str, tmp_path: Path) -> None:
 def test_kernels_calculate_with_halves(name: str, tmp_path: Path) -> None:
     if HALVES not in (extensions() or ()):
         pytest.skip(f"no {HALVES} here; Intel's runtime has it: pip install intel-opencl-rt intel-cmplr-lib-rt")
-    wrong = mistakes(GROUPS[name], replace(load_device("host_intel"), precision="fp16"), set(), tmp_path / "intel")
+    cases = {case: GROUPS[name][case] for case in part(GROUPS[name], name)}
+    wrong = mistakes(cases, replace(load_device("host_intel"), precision="fp16"), set(), tmp_path / "intel")
     assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
 
 

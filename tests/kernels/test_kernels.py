@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from chance import SEED
 from compiled import Compiled, compile_graphs, program_of, target
+from drawn import part
 from kernel_cases import cases
 from sanitized import ADDRESS, THREAD, run_sanitized
 from small_graphs import arrays, doubled
@@ -74,18 +74,9 @@ def check(name: str, got: Arrays) -> None:
         assert wrong is None, f"{name} {port}: {wrong} (seed {SEED})"
 
 
-def some(group: str, every: int) -> dict[str, Graph]:
-    """The cases of a group; of those of bytes that differ in signs alone, one of ``every`` few, others for each size.
-
-    What loops do at the edges depends on sizes, what instructions do to bytes on signs: all of either are among them.
-    """
-    sets: dict[str, list[str]] = {}
-    for name in BY_GROUP[group]:
-        sets.setdefault(re.sub(r"\b[iu]8\b", "", name) if group.startswith("byte") else name, []).append(name)
-    several = [names for names in sets.values() if len(names) > 1]
-    chosen = {n for k, names in enumerate(several) for n in names[k % min(every, len(names)) :: every]}
-    chosen |= {n for names in sets.values() if len(names) == 1 for n in names}
-    return {name: graph for name, graph in BY_GROUP[group].items() if name in chosen}
+def some(group: str, use: str) -> dict[str, Graph]:
+    """A drawn share of the cases of a group, another for every use."""
+    return {name: BY_GROUP[group][name] for name in part(BY_GROUP[group], f"{use} {group}")}
 
 
 def compiled(
@@ -150,25 +141,25 @@ def test_for_one_thread(joined: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("device", ["generic", "x86_64_avx2"])
 def test_for_other_instruction_sets(device: str, group: str, tmp_path: Path) -> None:
-    for name, network in compiled(device, some(group, 2), tmp_path).items():
+    for name, network in compiled(device, some(group, device), tmp_path).items():
         check(name, network(expected(name)[0]))
 
 
 def test_unfused(group: str, tmp_path: Path) -> None:
     """Of bytes, each is widened by a kernel of its own, and what multiplies is of 32 bits in all."""
-    for name, network in compiled("host", some(group, 4), tmp_path, fuse=False).items():
+    for name, network in compiled("host", some(group, "unfused"), tmp_path, fuse=False).items():
         check(name, network(expected(name)[0]))
 
 
 def test_stays_inside_its_buffers(group: str, tmp_path: Path) -> None:
-    graphs = some(group, 4)
+    graphs = some(group, "addresses")
     got = run_sanitized(graphs, {n: expected(n)[0] for n in graphs}, tmp_path, target("host"), ADDRESS)
     for name, outputs in got.items():
         check(name, outputs)
 
 
 def test_threads_do_not_race(group: str, tmp_path: Path) -> None:
-    graphs = some(group, 4)
+    graphs = some(group, "races")
     got = run_sanitized(graphs, {n: expected(n)[0] for n in graphs}, tmp_path, target("host"), THREAD, threads=3)
     for name, outputs in got.items():
         check(name, outputs)
