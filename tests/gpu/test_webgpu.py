@@ -34,6 +34,7 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.resources import data_folder
 from edgec.schedule.build import schedule
+from edgec.schedule.gpu.tiles import tiles_for
 
 DIGITS = data_folder("apps") / "digits"
 DEVICE = load_device("webgpu")
@@ -201,6 +202,14 @@ REFUSED = {
     "a binding": (_one("Relu"), {"bindings": "cpp"}, "'cpp' is for networks in C"),
     "a training": (_one("Relu"), {"loss": "mse"}, "not written for 'webgpu'|training"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["webgpu", "generic_opencl"])
+def test_tiles_fit_the_memory_of_a_work_group(name: str) -> None:
+    device = load_device(name)
+    found = tiles_for(1, 1024, 128, 256, device, "", False)
+    assert found and all(t.shared_bytes <= device.gpu.shared_bytes for t in found)
+    assert all(t.threads <= device.gpu.group_threads for t in found)
 
 
 def test_it_runs_in_browsers_alone() -> None:
