@@ -182,9 +182,11 @@ class Rendering:
         key = likeness(kernel, aliases, (name, is_part)) if not self.templates else len(self._known)
         if key not in self._known:
             template = choose(kernel.template, view, language.name, self.templates)
-            text = render(template.source, self.templates, k=view).lstrip(
-                "\n"
-            )  # comments at the head leave empty lines
+            try:
+                text = render(template.source, self.templates, k=view).lstrip("\n")  # comments leave empty lines
+            except DeviceError as error:  # what its language lacks
+                where = error.where or ", ".join(kernel.names) or None
+                raise DeviceError(error.message, hint=error.hint, where=where) from None
             self._known[key] = text, kind or template.kernel
         return view, *self._known[key]
 
