@@ -137,7 +137,7 @@ def _widening() -> onnx.ModelProto:
 
 
 def test_a_level_of_arm_multiplies_in_bf16(tmp_path: Path) -> None:
-    """Where the processor has the instructions; the level for others computes the same network without them."""
+    """On a processor with the instructions; the level for others computes the same network without them."""
     _needed("aarch64")
     objdump = need("aarch64-linux-gnu-objdump", "binutils-aarch64-linux-gnu")
     options: Any = {"device": "arm64_dotprod", "dispatch": "arm64_i8mm", "precision": "bf16", "dims": {"rows": 8}}
