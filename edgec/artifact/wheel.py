@@ -141,7 +141,7 @@ def _weights(lock: Mapping[str, Any], name: str, system: str, folder: Path) -> d
 
 
 def _less_needy(device: Device) -> str:
-    """How to build for more processors than those that the code needs; empty where it needs nothing special."""
+    """Options of a build for more processors than those that the code needs; empty where it needs nothing special."""
     if not device.needs or device.arch not in _DEVICES:
         return ""
     least, more = _DEVICES[device.arch]

@@ -17,7 +17,7 @@ _WORDS = frozenset(_KOTLIN_WORDS.split())
 def kotlin_values(
     inputs: Sequence[Any], outputs: Sequence[Any], word: Callable[[str], str], is_open: bool
 ) -> dict[str, Any]:
-    """What ``Net.kt`` sees, for ports with their C types; ``word`` is their name in Java."""
+    """Values that ``Net.kt`` sees, for ports with their C types; ``word`` is their name in Java."""
     arrays: Mapping[str, str] = {ctype: f"{buffer.removesuffix('Buffer')}Array" for ctype, buffer in JAVA.items()}
     taken = {word(port.name) for port in (*inputs, *outputs)}
 
