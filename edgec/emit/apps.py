@@ -27,6 +27,8 @@ class Extra:
     only_pictures: bool = False  # or conversations, where there are pages for them
     language: str = "c"
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
+    of_others: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at no picture
+    of_sounds: Mapping[str, str] = field(default_factory=dict)  # and for those of them that hear a sound
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
     of_arrays: bool = False  # for networks on arrays alone, no language models
@@ -63,6 +65,8 @@ _ANDROID = {
     **_below("android/{name}/src/androidTest/java/edgec/{name}", "apps/android/library", "NetworkTest.java"),
     **_below("android/aar", "apps/android/aar", "AndroidManifest.xml"),
 }
+
+_PICTURE_PAGE = {**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")}
 
 BINDINGS: Mapping[str, Extra] = {
     "cpp": Extra({"{name}.hpp": "bindings/net.hpp.jinja"}, with_system=False),
@@ -126,10 +130,16 @@ APPS: Mapping[str, Extra] = {
         },
         with_system=False,
         arches=("wasm32",),
-        only_pictures=True,
+        of_arrays=True,
         such="wasm32",
         steps=("python -m http.server -d {folder}/web",),
-        of_pictures={**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")},
+        of_pictures=_PICTURE_PAGE,
+        of_others={
+            "web/index.html": "apps/web/arrays.html.jinja",
+            "web/page.js": "apps/web/arrays.js.jinja",
+            **_below("web", "apps", "labels.txt"),
+        },
+        of_sounds=_below("web", "apps/web", "sound.js"),
         of_conversations={
             "web/{name}.js": "apps/web/model.js.jinja",
             "web/index.html": "apps/web/chat.html.jinja",

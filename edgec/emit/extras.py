@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.device.names import ABI, MIN_SDK
 from edgec.emit.apps import APPS, BINDINGS, EXTRAS, Extra
 from edgec.emit.foreign import JAVA, JAVASCRIPT, RUST, WIDTH, WORDS
-from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
+from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, sound_of, steps
 from edgec.emit.provider import provided
 from edgec.errors import UsageError
 from edgec.text import did_you_mean, printable
@@ -115,6 +115,7 @@ def pages(
     hears = is_keyword_spotter(inputs, outputs)
     picture = None if hears else picture_of(inputs, outputs, prepared)
     flow = flow_of(inputs, outputs, prepared)
+    sound = sound_of(inputs, outputs, prepared)
     detector = detector_of(picture, outputs) if picture is not None else None
     found: dict[str, str] = {}
     for extra in wanted:
@@ -138,6 +139,8 @@ def pages(
         found |= extra.pages
         found |= extra.of_pictures if picture is not None else extra.of_keywords if hears else {}
         found |= extra.of_flow if flow is not None else {}
+        found |= extra.of_others if picture is None else {}
+        found |= extra.of_sounds if sound is not None and picture is None else {}
     score_steps = steps(outputs[0].onnx_name, metadata) if outputs else None
     of_provider = provided(name, inputs, outputs, metadata) if APPS["onnxruntime"] in wanted else {}
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
@@ -147,7 +150,8 @@ def pages(
         "rust": RUST, "java": JAVA, "javascript": JAVASCRIPT, "width": WIDTH, "word": _word,
         "java_buffers": sorted(buffers),
         "java_cast": lambda ctype: f"({JAVA[ctype].removesuffix('Buffer').lower()}) ",
-        "compiled": sources, "package_version": "1.0.0", "picture": picture, "flow": flow, "detector": detector,
+        "compiled": sources, "package_version": "1.0.0",
+        "picture": picture, "flow": flow, "sound": sound, "detector": detector,
         "labels": prepared.labels,
         "kind": "text" if model is not None else "picture" if picture else "sound" if hears else "bytes",
         "ports": [*inputs, *outputs], "core": _core(device),
