@@ -28,6 +28,7 @@ class Extra:
     language: str = "c"
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
     of_others: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at no picture
+    of_threads: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks of more than one thread
     of_sounds: Mapping[str, str] = field(default_factory=dict)  # and for those of them that hear a sound
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
@@ -126,13 +127,13 @@ APPS: Mapping[str, Extra] = {
         {
             "web/{name}.js": "apps/web/network.js.jinja",
             "web/{name}.d.ts": "apps/web/network.d.ts.jinja",
-            **_below("web", "apps/web", "package.json", "worker.js", "remote.js", "remote.d.ts"),
+            **_below("web", "apps/web", "package.json", "worker.js", "remote.js", "remote.d.ts", "serve.py"),
         },
         with_system=False,
         arches=("wasm32",),
         of_arrays=True,
         such="wasm32",
-        steps=("python -m http.server -d {folder}/web",),
+        steps=("python {folder}/web/serve.py",),
         of_pictures=_PICTURE_PAGE,
         of_others={
             "web/index.html": "apps/web/arrays.html.jinja",
@@ -140,10 +141,12 @@ APPS: Mapping[str, Extra] = {
             **_below("web", "apps", "labels.txt"),
         },
         of_sounds=_below("web", "apps/web", "sound.js"),
+        of_threads=_below("web", "apps/web", "thread.js"),
         of_conversations={
             "web/{name}.js": "apps/web/model.js.jinja",
             "web/index.html": "apps/web/chat.html.jinja",
             "web/page.js": "apps/web/chat.js.jinja",
+            **_below("web", "apps/web", "serve.py"),
         },
     ),
     "embedded": Extra(

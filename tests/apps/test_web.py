@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
+import sys
 import tarfile
+import urllib.request
 import wave
 import zlib
 from importlib.util import find_spec
@@ -16,7 +18,7 @@ import pytest
 from convnet import convnet
 from needed import need
 from onnx import TensorProto
-from small_models import model, node, tensor_input
+from small_models import model, node, tensor_input, weights
 
 import edgec
 from benchmarks.boards.browser import Browser, classified, served
@@ -173,6 +175,92 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         assert scores[1:] == ["no input is called picture", "the network is closed", "the network is closed"]
         browser.choose("#file", tmp_path / "broken.png")
         browser.wait("return /decoded/.test(document.getElementById('status').textContent)")
+
+
+@pytest.fixture(scope="module")
+def threaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of a network that is divided for three threads."""
+    filters = np.random.default_rng(0).standard_normal((32, 16, 3, 3)).astype(np.float32)
+    nodes = [node("Conv", ["x", "w"], ["c"], pads=[1] * 4), node("Softmax", ["c"], ["y"], axis=1)]
+    net = model(nodes, [tensor_input("x", [1, 16, 64, 64])], ["y"], [weights("w", filters)])
+    folder = tmp_path_factory.mktemp("threaded")
+    edgec.build(net, folder / "net", name="net", device="wasm32", extras=["web"], threads=3)
+    return folder / "net" / "web"
+
+
+def test_threads_in_node(threaded: Path, tmp_path: Path) -> None:
+    """One to three give the same bits; what cannot be is said, and so is a worker that fails, before a run or in it."""
+    done = subprocess.run(
+        [need("node", "nodejs"), Path(__file__).with_name("programs") / "threads.mjs", threaded, tmp_path],
+        capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["threads"] == [1, 2, 3] and told["same"] == [True, True, True]
+    for what, words in {
+        "four": "4 is not from 1 to 3", "half": "1.5 is not from 1 to 3", "single": "needs net_threads.wasm",
+        "shared": "one thread needs net.wasm", "closed": "the network is closed",
+        "late": "a thread of the network failed",
+        "early": "a thread cannot be started: no seat",
+    }.items():  # fmt: skip
+        assert words in told[what], what
+
+
+_THREADS = """
+const { Network, obstacle } = await import("./net.js"), { RemoteNetwork } = await import("./remote.js");
+const x = Float32Array.from({ length: 16 * 64 * 64 }, (_, k) => Math.sin(k)), found = [], digests = [];
+const digest = async (values) => {
+  const hash = await crypto.subtle.digest("SHA-256", Float32Array.from(values));
+  digests.push(new Uint8Array(hash).join());
+};
+for (const threads of [1, 2, 3]) {
+  const network = await Network.load(undefined, { threads });
+  network.inputs.x.set(x);
+  for (let k = 0; k < 3; ++k) network.run();
+  found.push(network.threads);
+  await digest(network.outputs.y);
+  network.close();
+}
+const remote = new RemoteNetwork(undefined, { threads: 3 });
+await digest((await remote.run({ x })).y);
+found.push(await remote.threads);
+remote.close();
+const many = new RemoteNetwork(undefined, { threads: 7 });
+const problem = await many.run({ x }).catch((problem) => problem.message);
+return [found, new Set(digests).size, digests[0], obstacle(), problem];
+"""
+
+
+def test_threads_in_a_browser(threaded: Path) -> None:
+    """On an isolated page, on its own thread and in a worker; on any other page there is one, with the same result."""
+    need("chromium", "chromium"), need("chromedriver", "chromium-driver")
+    told = {}
+    with Browser() as browser:
+        for isolated in (True, False):
+            with served(threaded, isolated) as address:
+                browser.open(address)
+                told[isolated] = browser.run(_THREADS)
+    assert told[True][0] == [1, 2, 3, 3] and told[False][0] == [1, 1, 1, 1]
+    assert told[True][1] == told[False][1] == 1 and told[True][2] == told[False][2]
+    assert told[True][3] == "" and "Cross-Origin-Opener-Policy" in told[False][3]
+    assert "7 is not from 1 to 3" in told[True][4]
+
+
+def test_the_server_isolates(threaded: Path) -> None:
+    with subprocess.Popen([sys.executable, threaded / "serve.py", "0"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            with urllib.request.urlopen(server.stdout.readline().strip() + "net.js", timeout=20) as answer:
+                assert answer.headers["Cross-Origin-Embedder-Policy"] == "require-corp"
+                assert answer.headers["Content-Type"] == "text/javascript"
+        finally:
+            server.terminate()
+
+
+def test_a_program_has_no_threads() -> None:
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [3])])
+    with pytest.raises(UsageError, match="programs for 'wasm32' have one thread"):
+        api.run_on_device(net, {"x": np.zeros((1, 3), np.float32)}, device="wasm32", link="device", threads=2)
 
 
 def cepstra(samples: np.ndarray) -> np.ndarray:
