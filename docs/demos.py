@@ -22,6 +22,8 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 #: Of the keyword spotter of MLPerf Tiny, in the order of its outputs.
 WORDS = ("down", "go", "left", "no", "off", "on", "right", "stop", "up", "yes", "silence", "another word")
+#: Of apps, in rem.
+HEIGHTS = {"digits": 21}
 _MARK = re.compile(r"^<!-- app: (\w+) -->$", re.MULTILINE)
 _LOG = logging.getLogger("mkdocs.hooks.demos")
 
@@ -47,7 +49,7 @@ def _shown(name: str) -> str:
     content, reason = app(name)
     if not content:
         return f"*The network is not on this site: {reason}.*"
-    style = "width: 100%; height: 38rem; border: 0"
+    style = f"width: 100%; height: {HEIGHTS.get(name, 38)}rem; border: 0"
     return f'<iframe src="app/index.html" title="{name}" style="{style}" allow="microphone"></iframe>'
 
 
@@ -81,9 +83,9 @@ def _digits() -> tuple[Path, dict[str, Any]]:
 
 
 def _keywords() -> tuple[Path, dict[str, Any]]:
-    path = Path(_models(), "mlperf_tiny", "kws_ref_model.onnx")
+    path = Path(_models(), "mlperf_tiny", "kws_ref_model.tflite")
     if not path.is_file():
-        raise Missing("there is no mlperf_tiny/kws_ref_model.onnx in the folder that EDGEC_MODELS names")
+        raise Missing("there is no mlperf_tiny/kws_ref_model.tflite in the folder that EDGEC_MODELS names")
     return path, {"labels": WORDS}
 
 

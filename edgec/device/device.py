@@ -207,14 +207,14 @@ class Device:
         return ", ".join([*self.instruction_sets, *size])
 
     @property
-    def is_gpu(self) -> bool:
-        """True if kernels are launched on a GPU, each with a grid of threads, rather than called."""
-        return self.language != "c"
-
-    @property
     def has_threads(self) -> bool:
         """True if there is a thread pool for it: that of a system, or the workers of a page."""
         return self.hosted or self.arch == "wasm32"
+
+    @property
+    def is_gpu(self) -> bool:
+        """True if kernels are launched on a GPU, each with a grid of threads, rather than called."""
+        return self.language != "c"
 
     def has(self, *instruction_sets: str) -> bool:
         """True if the device has every one of these instruction sets."""
