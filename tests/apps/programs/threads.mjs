@@ -1,5 +1,5 @@
 // node threads.mjs FOLDER SCRATCH: the package `net` of three threads, in FOLDER, with one to three of them, and with
-// workers that fail, in copies below SCRATCH. Prints JSON.
+// workers that are slow or fail, in copies below SCRATCH. Prints JSON.
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
 
 const [, , folder, scratch] = process.argv;
@@ -33,13 +33,22 @@ last.close();
 await attempt("closed", () => last.run());
 
 const thread = readFileSync(`${folder}/thread.js`, "utf8");
-const failing = async (name, line, instead) => {
+const changed = async (name, line, instead) => {
   cpSync(folder, `${scratch}/${name}`, { recursive: true });
   if (!thread.includes(line)) throw new Error(`no ${line}`);
   writeFileSync(`${scratch}/${name}/thread.js`, thread.replace(line, instead));
-  const { Network: Failing } = await import(`file://${scratch}/${name}/net.js`);
-  await attempt(name, async () => (await Failing.of(shared, weights, { threads: 3 })).run());
+  const { Network: Changed } = await import(`file://${scratch}/${name}/net.js`);
+  await attempt(name, async () => {
+    const network = await Changed.of(shared, weights, { threads: 3 });
+    network.inputs.x.forEach((_, k) => { network.inputs.x[k] = Math.sin(k); });
+    network.run();
+    if (!Buffer.from(network.outputs.y.slice().buffer).equals(first)) throw new Error("other bits");
+  });
 };
-await failing("late", "exports.net_ec_pool_work(pool, thread);", "if (thread === 1) throw new Error('lost'); exports.net_ec_pool_work(pool, thread);");
-await failing("early", "const { exports }", "if (thread === 2) throw new Error('no seat'); const { exports }");
+const work = "exports.net_ec_pool_work(pool, thread);";
+const wait = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);";
+await changed("slow", work, `if (thread === 1) ${wait} ${work}`);
+await changed("late", work, `if (thread === 1) throw new Error("lost"); ${work}`);
+await changed("stack", work, `if (exports.__stack_pointer.value !== stack + bytes) throw new Error("not its own"); ${work}`);
+await changed("early", "const { exports }", "if (thread === 2) throw new Error('no seat'); const { exports }");
 console.log(JSON.stringify(told)); // the workers of two networks still wait, and the program ends all the same
