@@ -196,6 +196,8 @@ def test_threads_in_node(threaded: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
+    files = json.loads((threaded / "package.json").read_text())["files"]
+    assert {"thread.js", "net_threads.wasm"} <= set(files) and all((threaded / file).is_file() for file in files)
     assert told["threads"] == [1, 2, 3] and told["same"] == [True, True, True]
     for what, words in {
         "four": "4 is not from 1 to 3", "half": "1.5 is not from 1 to 3", "single": "needs net_threads.wasm",
