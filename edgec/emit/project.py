@@ -12,6 +12,7 @@ from typing import Any
 from edgec.artifact.names import LOCK
 from edgec.device.device import Device
 from edgec.emit import extras, packages
+from edgec.emit.abi import abi
 from edgec.emit.bounds import bounds_files
 from edgec.emit.device_session import device_session
 from edgec.emit.identifiers import identifier
@@ -144,8 +145,9 @@ def files(
     for made in beside_it:
         result |= made.files
     for table in tables:
-        result |= table.files
-        put(table.source, table.template, table=table)
+        if not table.is_opened:
+            result |= table.files
+            put(table.source, table.template, table=table)
     if model and model.chat is not None:
         result[f"{name}_chat.json"] = (model.chat.written() + "\n").encode()
     groups = [
@@ -158,7 +160,8 @@ def files(
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
     pages = language.pages if not levels else {k: v for k, v in {**language.pages, **FRONT}.items() if k not in WITHOUT}
     for path, page in (*pages.items(), *(model.pages.items() if model else ())):
-        put(path.format(name=name), page)
+        if path != "{name}.py" or not weights.is_opened:
+            put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
     compiled = [
@@ -166,6 +169,7 @@ def files(
         *(kernel_files if language.compiles_kernels else ()),
         *added,
         *(table.source for table in tables),
+        *([weights.image] if weights.image is not None else []),
     ]
     pages_beside, of_extras = extras.pages(
         wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name
@@ -180,6 +184,8 @@ def files(
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
         put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)
         put(f"{name}.ld", "board/cortex_m.ld.jinja")
+        if weights.image is not None:
+            put(weights.image, "project/weights/image.S.jinja")
         runtime.append("board/ec_*")
     shelf = data_folder("codegen_templates")
     if values["uses_tiles"]:
@@ -192,9 +198,16 @@ def files(
         if header.name in result:
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
         result[header.name] = header.read_bytes()
+    if weights.is_opened:
+        linked = {t.file: result[t.file] for t in tables if t.file in result}
+        values["weights"] = weights = replace(weights, abi=abi(result, weights.source, program, device, linked))
+        result |= weights.files
+        for path, page in ((weights.source, weights.template), (f"{name}.py", pages["{name}.py"])):
+            put(path, page, table=weights)
+            result[path] = licensed(path, result[path])
     result |= packages.packaged(wanted, name, result, compiled)
     facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
-    facts_of |= {"weights": {"place": place, "file": weights.file}}
+    facts_of |= {"weights": {"place": place, "file": weights.file, **weights.interface}}
     facts_of |= {"language_model": model.described} if model else {}
     facts_of |= (
         {"levels": [files_of.described(level) for files_of, level in zip(levels, program.levels)]} if levels else {}

@@ -88,16 +88,18 @@ def test_only_the_key_opens_them(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[:3000]
     strict = ["gcc", *STRICT, "-Wconversion", "-Wsign-conversion", "-c", str(out / "net_encrypted.c"), "-o", os.devnull]
     subprocess.run(strict, check=True)
-    other = encrypted((built(tmp_path / "another") / "net.weights").read_bytes(), KEY)
+    retrained = encrypted((built(tmp_path / "another") / "net.weights").read_bytes(), KEY)
+    other = encrypted((built(tmp_path / "third", device="generic") / "net.weights").read_bytes(), KEY)
     turned = bytearray(content)
     turned[64 + 4096 + int(RANDOM.integers(len(content) - 64 - 4096))] ^= 1
     counter = content[:20] + bytes([content[20] ^ 1]) + content[21:]
     cases = {
-        "right": (content, 0), "missing": (None, 6), "other": (other, 7),
+        "right": (content, 0), "missing": (None, 6), "other": (other, 12),
         "plain": ((out / "net.weights").read_bytes(), 7),
         "empty": (b"", 8), "head": (content[:63], 8), "cut": (content[:-1], 8), "long": (content + b"x", 8),
         "turned": (bytes(turned), 9), "counter": (counter, 33),
     }  # fmt: skip
+    (tmp_path / "retrained").write_bytes(retrained)
     for name, (data, _) in cases.items():
         if data is not None:
             (tmp_path / name).write_bytes(data)
@@ -115,6 +117,7 @@ def test_only_the_key_opens_them(tmp_path: Path) -> None:
     y = edgec.load(out)(x)
     np.testing.assert_array_equal(np.float32(statuses[1:3]), np.asarray(y).reshape(-1))
     assert [statuses[0], *statuses[3:]] == [want for _, want in cases.values()]
+    assert told(KEY.hex(), "retrained")[0] == 0
     assert told(None, "right") == [32] and told((KEY[:-1] + b"\0").hex(), "right") == [33]
     decrypted = subprocess.run(
         [need("openssl", "openssl"), "enc", "-d", "-aes-256-ctr", "-K", KEY.hex(), "-iv", content[16:32].hex()],
