@@ -1,8 +1,9 @@
 """Encrypted files of weights: AES-256 in counter mode, and the C that opens them by libcrypto.
 
 The head of a file: `MAGIC`, the number of the layout, the first counter, and the HMAC-SHA256 by the key of all that,
-which tells a wrong key. The counter is the HMAC-SHA256 by the key of the content's hash, cut to 16 bytes: the same build
-gives the same file, no two contents share a key stream, and a program that computes it again finds a changed content.
+which tells a wrong key. The counter is the HMAC-SHA256 by the key of the content's hash, cut to 16 bytes: the same
+build gives the same file, no two contents share a key stream, and a program that computes it again finds a changed
+content.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import edgec
 from edgec.cli.main import app
 from edgec.emit.encrypted import encrypted
+from edgec.emit.weights import ABI
 from edgec.errors import UsageError
 
 pytest.importorskip("cryptography", reason="pip install 'edgec[encrypt]'")
@@ -89,13 +90,14 @@ def test_only_the_key_opens_them(tmp_path: Path) -> None:
     strict = ["gcc", *STRICT, "-Wconversion", "-Wsign-conversion", "-c", str(out / "net_encrypted.c"), "-o", os.devnull]
     subprocess.run(strict, check=True)
     retrained = encrypted((built(tmp_path / "another") / "net.weights").read_bytes(), KEY)
-    other = encrypted((built(tmp_path / "third", device="generic") / "net.weights").read_bytes(), KEY)
+    plain = (out / "net.weights").read_bytes()
+    other = encrypted(plain[:ABI] + bytes(32) + plain[ABI + 32 :], KEY)
     turned = bytearray(content)
     turned[64 + 4096 + int(RANDOM.integers(len(content) - 64 - 4096))] ^= 1
     counter = content[:20] + bytes([content[20] ^ 1]) + content[21:]
     cases = {
         "right": (content, 0), "missing": (None, 6), "other": (other, 12),
-        "plain": ((out / "net.weights").read_bytes(), 7),
+        "plain": (plain, 7),
         "empty": (b"", 8), "head": (content[:63], 8), "cut": (content[:-1], 8), "long": (content + b"x", 8),
         "turned": (bytes(turned), 9), "counter": (counter, 33),
     }  # fmt: skip

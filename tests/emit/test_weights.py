@@ -88,9 +88,11 @@ def test_files_are_checked(tmp_path: Path) -> None:
     damaged = bytearray(right)
     damaged[HEAD_BYTES + int(RANDOM.integers(len(right) - HEAD_BYTES))] ^= 1
     cases = {
-        "right": (right, 10), "missing": (None, 6), "retrained": (retrained, 10), "other": (other, 12), "text": (b"x" * len(right), 7),
+        "right": (right, 10), "missing": (None, 6), "retrained": (retrained, 10), "other": (other, 12),
+        "text": (b"x" * len(right), 7),
         "empty": (b"", 8), "head": (right[:40], 8), "cut": (right[:-1], 8), "long": (right + b"x", 8),
-        "damaged": (bytes(damaged), 19), "layout": (right[:8] + b"\3" + right[9:], 7), "size": (right[:16] + b"\7" + right[17:], 7),
+        "damaged": (bytes(damaged), 19), "layout": (right[:8] + b"\3" + right[9:], 7),
+        "size": (right[:16] + b"\7" + right[17:], 7),
         "hash": (right[:30] + bytes([right[30] ^ 1]) + right[31:], 19),
     }  # fmt: skip
     for name, (content, _) in cases.items():

@@ -198,6 +198,18 @@ class EncryptAnswer(Answered):
     sources: Annotated[list[str], "the C that opens it"]
 
 
+class UpdateAnswer(Answered):
+    """The answer of `edgec update`."""
+
+    ok: Annotated[bool, "whether the program of the build takes the weights"]
+    folder: Annotated[str, "the folder of the build"]
+    file: Annotated[Union[str, None], "the file of weights that was written"]
+    bytes: Annotated[int, "its size, or what it would be"]
+    abi: Annotated[str, "the digest of the code that the weights are for"]
+    built_abi: Annotated[str, "that of the build"]
+    reasons: Annotated[list[str], "why the code does not fit, such as constants that are part of it"]
+
+
 class SamplesAnswer(Answered):
     """The answer of `edgec samples`."""
 

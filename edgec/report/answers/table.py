@@ -30,6 +30,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "samples": (others.SamplesAnswer,),
     "wheel": (others.WheelAnswer,),
     "encrypt": (others.EncryptAnswer,),
+    "update": (others.UpdateAnswer,),
     "demo": (build.DemoAnswer,),
     "doctor": (others.DoctorAnswer,),
     "worker": (divided.WorkerAnswer,),
