@@ -16,6 +16,7 @@ from edgec.artifact.lock import lock_facts, locked
 from edgec.artifact.names import LOCK
 from edgec.artifact.origin import code_of, read_origin
 from edgec.emit.abi import code_of as lines_of_code
+from edgec.emit.where import where_names
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import OPTIONS, Settings, resolve
@@ -89,7 +90,7 @@ def _reasons(folder: Path, lock: Mapping[str, Any], made: Mapping[str, bytes], f
     if fresh["weights_bytes"] != lock["weights_bytes"]:
         found.append(f"there are {fresh['weights_bytes']} bytes of weights instead of {lock['weights_bytes']}")
     if not found:
-        without = f"{lock['name']}_weights.c"
+        without = (f"{lock['name']}_weights.c", *where_names(str(lock["name"])))
         named = [
             path for path in lock["files"] if (folder / path).is_file() and Path(path).suffix in (".c", ".h", ".S")
         ]

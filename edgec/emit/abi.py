@@ -8,7 +8,7 @@ of the weights is no part of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 
 from edgec.device.device import Device
@@ -21,10 +21,11 @@ _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _NAMES = re.compile(r"#define \w+_(?:MODEL_SHA256|EDGEC_VERSION) .*")
 
 
-def code_of(files: Mapping[str, bytes], without: str) -> dict[str, list[str]]:
-    """Lines of the C of a network by its files, without comments, for comparison; ``without`` holds the digest."""
+def code_of(files: Mapping[str, bytes], without: Collection[str]) -> dict[str, list[str]]:
+    """Lines of the C of a network by its files, without comments, for comparison; ``without`` are files that hold the
+    digest, or nothing that a run reads."""
     chosen = [p for p in sorted(files) if p.endswith((".c", ".h", ".S")) and "/" not in p]
-    return {p: lines_of(files[p]) for p in chosen if p != without and p not in _AROUND}
+    return {p: lines_of(files[p]) for p in chosen if p not in without and p not in _AROUND}
 
 
 def lines_of(content: bytes) -> list[str]:
@@ -34,9 +35,9 @@ def lines_of(content: bytes) -> list[str]:
 
 
 def abi(
-    files: Mapping[str, bytes], without: str, program: Program, device: Device, tables: Mapping[str, bytes] = {}
+    files: Mapping[str, bytes], without: Collection[str], program: Program, device: Device, tables: Mapping[str, bytes] = {}
 ) -> bytes:
-    """The digest of the files of a project but the one ``without`` it; ``tables`` are others that it links."""
+    """The digest of the files of a project but those ``without`` it; ``tables`` are others that it links."""
     found = sha256()
 
     def put(*words: object) -> None:

@@ -28,6 +28,7 @@ from edgec.emit.runtime import runtime_files, simd_headers
 from edgec.emit.source import generate, grouped
 from edgec.emit.training import training_files
 from edgec.emit.weights import Weights, weights_of
+from edgec.emit.where import where_files, where_names, where_rows
 from edgec.errors import DeviceError, UsageError
 from edgec.ir.sizes import dimensions, named
 from edgec.options.cores import cores_text
@@ -103,6 +104,8 @@ def files(
     tables = [weights]
     tables += [Weights(weights.linked, name, (model.tokens,), "tokens")] if model and model.tokens is not None else []
     added += weights.runtime_sources
+    rows, table_of_places = where_rows(program, device), where_names(name)[0]
+    added += [table_of_places] if device.hosted else []  # elsewhere it would take flash memory
     levels = level_files(program, name, templates, language, values)
     values["levels"] = levels
     values["most_kernels"] = max((level.kernels for level in levels), default=len(sources.calls))
@@ -191,6 +194,7 @@ def files(
     if values["uses_tiles"]:
         result["ec_simd_tiles.h"] = (shelf / "runtime" / "ec_simd_tiles.h").read_bytes()
     result |= runtime_files([f for shape in runtime for f in sorted(shelf.glob(shape)) if f.is_file()], device, name)
+    result |= where_files(rows, device, name, templates)
     for level in levels:
         result |= {f: (shelf / "runtime" / f).read_bytes() for f in simd_headers(level.device)}
     result = {path: licensed(path, content) for path, content in result.items()}
@@ -200,13 +204,14 @@ def files(
         result[header.name] = header.read_bytes()
     if weights.is_opened:
         linked = {t.file: result[t.file] for t in tables if t.file in result}
-        values["weights"] = weights = replace(weights, abi=abi(result, weights.source, program, device, linked))
+        values["weights"] = weights = replace(weights, abi=abi(result, (weights.source, *where_names(name)), program, device, linked))
         result |= weights.files
         for path, page in ((weights.source, weights.template), (f"{name}.py", pages["{name}.py"])):
             put(path, page, table=weights)
             result[path] = licensed(path, result[path])
-    result |= packages.packaged(wanted, name, result, compiled)
-    facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
+    in_packages = [*compiled, *([table_of_places] if table_of_places not in compiled else [])]
+    result |= packages.packaged(wanted, name, result, in_packages)
+    facts_of = {"where": rows, "language": language.name, "sources": compiled, "weights_bytes": weights.size}
     facts_of |= {"weights": {"place": place, "file": weights.file, **weights.interface}}
     facts_of |= {"language_model": model.described} if model else {}
     facts_of |= (

@@ -313,8 +313,6 @@ def emit(program: Program, context: Context) -> Project:
     """The files of the project; the lock records the requested number of threads, which may exceed the program's."""
     o = settled(context.options, program.assignment)
     facts = {**context.facts, "threads": o.threads, "choices": program.choices}
-    if program.assignment is not None:
-        facts["where"] = program.assignment.described(program.graph)
     if program.parts:
         if o.weights != "incbin":
             hint = "leave out --weights, or --place"

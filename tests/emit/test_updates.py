@@ -101,6 +101,8 @@ def test_an_image_in_flash_memory(tmp_path: Path) -> None:
     x = drawn(2, 3)
     (out / "embedded" / "x").write_bytes(x.tobytes())
     subprocess.run(["make", "-s", "-C", str(out / "embedded")], check=True)
+    kept, told = (b"for this device alone" in (out / "embedded" / f).read_bytes() for f in ("net.elf", "net_where.a"))
+    assert told and not kept  # a table that nobody calls takes no flash memory
     cases = {
         "damaged": (new[:4200] + bytes([new[4200] ^ 4]) + new[4201:], "the weights are damaged"),
         "other": (new[:ABI] + bytes(32) + new[ABI + 32 :], "made for another build"),
