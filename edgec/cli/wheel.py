@@ -1,4 +1,4 @@
-"""A built folder made ready for delivery: a Python package, encrypted weights, weights of another training."""
+"""A built folder made ready for delivery: a Python package, encrypted weights, updates of weights, evidence."""
 
 from __future__ import annotations
 
@@ -67,6 +67,23 @@ def register(app: typer.Typer) -> None:
             "bytes": len(made.weights), "abi": made.abi, "built_abi": made.built_abi, "reasons": list(made.reasons),
         }  # fmt: skip
         return Answer(record, _draw_update, made.fits)
+
+    @command(app)
+    def evidence(
+        folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that edgec build wrote, in C.")],
+        out: Annotated[
+            Optional[Path],
+            typer.Option("--out", "-o", metavar="DIR", help="Folder for the files, if not DIR/evidence."),
+        ] = None,
+        misra: Annotated[bool, typer.Option("--misra/--no-misra", help="Count rules of MISRA C by cppcheck.")] = True,
+    ) -> Answer:
+        """Bounds of the loops of a build as files for WCET tools, and the rules of MISRA C that its code breaks."""
+        from edgec.check import evidence as evidences
+        from edgec.report.evidence import drawn, record
+
+        found = evidences.evidence(folder, misra)
+        files = evidences.write(found, out or evidences.folder_of(folder))
+        return Answer(record(found, folder, files), drawn, not found.unbounded)
 
 
 def _draw(record: Record) -> RenderableType:

@@ -35,7 +35,11 @@ def lines_of(content: bytes) -> list[str]:
 
 
 def abi(
-    files: Mapping[str, bytes], without: Collection[str], program: Program, device: Device, tables: Mapping[str, bytes] = {}
+    files: Mapping[str, bytes],
+    without: Collection[str],
+    program: Program,
+    device: Device,
+    tables: Mapping[str, bytes] = {},
 ) -> bytes:
     """The digest of the files of a project but those ``without`` it; ``tables`` are others that it links."""
     found = sha256()

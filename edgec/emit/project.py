@@ -204,7 +204,9 @@ def files(
         result[header.name] = header.read_bytes()
     if weights.is_opened:
         linked = {t.file: result[t.file] for t in tables if t.file in result}
-        values["weights"] = weights = replace(weights, abi=abi(result, (weights.source, *where_names(name)), program, device, linked))
+        values["weights"] = weights = replace(
+            weights, abi=abi(result, (weights.source, *where_names(name)), program, device, linked)
+        )
         result |= weights.files
         for path, page in ((weights.source, weights.template), (f"{name}.py", pages["{name}.py"])):
             put(path, page, table=weights)

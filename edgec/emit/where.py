@@ -46,7 +46,4 @@ def where_files(
 ) -> dict[str, bytes]:
     """The table in C, by the names of its files."""
     values = {"name": name, "NAME": name.upper(), "version": __version__, "device": device, "where": rows}
-    return {
-        path: render(f"project/where.{path[-1]}.jinja", templates, **values).encode()
-        for path in where_names(name)
-    }
+    return {path: render(f"project/where.{path[-1]}.jinja", templates, **values).encode() for path in where_names(name)}

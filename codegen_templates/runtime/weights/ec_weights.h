@@ -81,8 +81,9 @@ static inline int ec_sha256_is(const unsigned char *bytes, size_t count, const u
     last[rest] = 0x80;
     for (size_t i = 0; i < 8; ++i)
         last[end - 1 - i] = (unsigned char)((uint64_t)count * 8 >> (8 * i));
-    for (size_t at = 0; at < end; at += 64)
-        ec_sha256_block(state, last + at);
+    ec_sha256_block(state, last);
+    if (end > 64)
+        ec_sha256_block(state, last + 64);
     for (size_t i = 0; i < 32; ++i)
         if (expected[i] != (unsigned char)(state[i / 4] >> (24 - 8 * (i % 4))))
             return 0;

@@ -31,6 +31,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "wheel": (others.WheelAnswer,),
     "encrypt": (others.EncryptAnswer,),
     "update": (others.UpdateAnswer,),
+    "evidence": (others.EvidenceAnswer,),
     "demo": (build.DemoAnswer,),
     "doctor": (others.DoctorAnswer,),
     "worker": (divided.WorkerAnswer,),
