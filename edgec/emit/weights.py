@@ -20,7 +20,9 @@ PLACES = ("incbin", "array", "file", "stream")
 #: The beginning of a file of weights, and the number of its layout (`ec_weights.h`).
 MAGIC, LAYOUT, HEAD_BYTES = b"ecweight", 2, 4096
 #: Places in that head: the SHA-256 of the weights, and the digest of the code that reads them.
-HASH, ABI, MARK_BYTES = 24, 56, 88
+HASH, ABI = 24, 56
+#: The head of an encrypted file (`edgec.emit.encrypted`), before that one.
+SEAL_BYTES = 64
 #: Larger arrays take compilers minutes and gigabytes.
 MOST_ARRAY_BYTES = 64 << 20
 _WORDS_A_LINE = 6
@@ -102,8 +104,8 @@ class Weights:
 
     @property
     def image_bytes(self) -> int:
-        """The room that the file takes in flash memory, in whole pages."""
-        return -(-(HEAD_BYTES + self.size) // PAGE) * PAGE
+        """The room that the file takes in flash memory, in whole pages, also where it is encrypted."""
+        return -(-(HEAD_BYTES + self.size + SEAL_BYTES) // PAGE) * PAGE
 
     @property
     def memory_bytes(self) -> int:
