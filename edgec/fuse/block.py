@@ -72,11 +72,11 @@ def is_trained(node: Node, arg: Node) -> bool:
 class Composer:
     """Composes formulas by substitution; the formulas of single nodes are cached, as blocks are composed many times.
 
-    With ``apart``, numbers that may be trained stay weights, so that code does not depend on them.
+    With ``updatable``, numbers that may be trained stay weights, so that code does not depend on them.
     """
 
-    def __init__(self, apart: bool = False) -> None:
-        self.apart = apart
+    def __init__(self, updatable: bool = False) -> None:
+        self.updatable = updatable
         self.simple: dict[Node, Formula] = {}
 
     def own(self, node: Node) -> Formula:
@@ -86,7 +86,7 @@ class Composer:
 
             def named(slot: Any, place: tuple[Expr, ...]) -> Expr:
                 arg = node.args[slot]
-                if arg.is_const and arg.type.elements == 1 and not (self.apart and is_trained(node, arg)):
+                if arg.is_const and arg.type.elements == 1 and not (self.updatable and is_trained(node, arg)):
                     (value,) = arg.value.reshape(-1)
                     return X.const(float(value) if is_float(arg.type.dtype) else value.item(), arg.type.dtype)
                 return X.load(arg, place, arg.type.dtype)

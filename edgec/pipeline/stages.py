@@ -211,7 +211,7 @@ def _planned(compressed: Compressed, context: Context) -> Plan:
         gpu=o.device.is_gpu,
         head=largest_head(o.device),
         few_bits=o.device.language == "cuda" and one_token(graph) is not None,
-        apart=o.weights in ("file", "stream"),
+        updatable=o.weights in ("file", "stream"),
         materialize=o.materialize,
         chosen=o.overrides,
     )

@@ -104,8 +104,8 @@ def test_only_the_key_opens_them(flags_of: tuple[str, ...], library: str, packag
     if "No such file" in done.stderr and ("openssl/" in done.stderr or "psa/" in done.stderr):
         pytest.skip(f"headers are missing and cannot be installed here: apt install {package}")
     assert done.returncode == 0, done.stderr[:3000]
-    strict = ["gcc", *STRICT, *flags_of, "-Wconversion", "-Wsign-conversion", "-c", str(out / "net_encrypted.c"), "-o", os.devnull]
-    subprocess.run(strict, check=True)
+    strict = ["gcc", *STRICT, *flags_of, "-Wconversion", "-Wsign-conversion"]
+    subprocess.run([*strict, "-c", str(out / "net_encrypted.c"), "-o", os.devnull], check=True)
     retrained = encrypted((built(tmp_path / "another") / "net.weights").read_bytes(), KEY)
     plain = (out / "net.weights").read_bytes()
     other = encrypted(plain[:ABI] + bytes(32) + plain[ABI + 32 :], KEY)
@@ -161,7 +161,8 @@ def test_a_board_opens_them_in_flash_memory(tmp_path: Path) -> None:
     )
     objects = ["main.c.o", "net_encrypted.c.o", "key.c.o", "net_weights_image.S.o"]
     words = ["make", "-s", "-C", str(out / "embedded"), "KEY=key.c", *objects]
-    done = subprocess.run(words, env={**os.environ, "CPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "CPATH": str(tmp_path)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "warning" not in done.stderr, done.stderr[:3000]
     image = (out / "embedded" / "net_weights_image.S.o").read_bytes()
     assert content in image and (out / "net.weights").read_bytes() not in image
