@@ -60,7 +60,8 @@ def plan(
     ``chosen`` has the variant for the kind of choice and the node ("attention NODE"). The results of the nodes of the
     model in ``materialize`` are stored in memory. On a ``gpu``, ``head`` is the largest head size for which there is a
     kernel of attention; in a graph of ``one_row``, a token of a language model, products join what is around them;
-    with ``few_bits``, kernels there decode weights. With ``updatable``, numbers that may be trained are weights, no code.
+    with ``few_bits``, kernels there decode weights. With ``updatable``, numbers that may be trained are weights, no
+    code.
     """
     mode = Mode(mode_of(fuse), graph, gpu, head, one_row, updatable)
     prices = prices if prices is not None else BlockCosts(CostModel())
@@ -79,7 +80,7 @@ def plan(
         if is_procedure(node.op):
             draft.own(node, node)
             why = f"{node.op} is a procedure: it writes a whole value to memory"
-            draft.decisions.updatable(node, draft.users[node], Refusal("procedure", why))
+            draft.decisions.apart(node, draft.users[node], Refusal("procedure", why))
     for node in operations:
         limits.step(partial(_named, graph, node))
         if node not in draft.owner and classify.has_reduction(draft.composer.own(node)):
@@ -134,7 +135,7 @@ def _absorb_movement(draft: Draft, blocks: dict[Node, Block]) -> None:
             continue
         refused = _stays(draft, blocks, source, output, readers[source])
         if refused is not None:
-            draft.decisions.updatable(source, (output,), refused)
+            draft.decisions.apart(source, (output,), refused)
             continue
         stored = draft.block(output, [*blocks[source].nodes, output])
         readers.subtract((*block.inputs, *blocks[source].inputs))
