@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -44,9 +44,15 @@ def served(folder: Path) -> Iterator[str]:
 
 
 class Browser:
-    """One window. Use it in a ``with`` statement."""
+    """One window, with more ``flags`` and ``without`` some of the usual ones. Use it in a ``with`` statement."""
 
-    def __init__(self, driver: str = "chromedriver", chromium: str = "chromium") -> None:
+    def __init__(
+        self,
+        driver: str = "chromedriver",
+        chromium: str = "chromium",
+        flags: Sequence[str] = (),
+        without: Sequence[str] = (),
+    ) -> None:
         self._profile = tempfile.mkdtemp(prefix="edgec-browser-")
         self._process = subprocess.Popen(
             [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -54,7 +60,8 @@ class Browser:
         assert self._process.stdout is not None
         line = next(line for line in self._process.stdout if "started successfully on port" in line)
         self._address = f"http://127.0.0.1:{line.rsplit(maxsplit=1)[1].rstrip('.')}/session"
-        options = {"binary": shutil.which(chromium), "args": [*_FLAGS, f"--user-data-dir={self._profile}"]}
+        arguments = [*(flag for flag in _FLAGS if flag not in without), *flags]
+        options = {"binary": shutil.which(chromium), "args": [*arguments, f"--user-data-dir={self._profile}"]}
         wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "timeouts": {"script": 300_000}}}}
         self._address += f"/{self._call('', wanted)['sessionId']}"
 

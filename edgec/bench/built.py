@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from edgec.artifact.affinity import kept_cores
 from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network, Port
-from edgec.bench.timing import Benched, Timing
+from edgec.bench.timing import Benched, Timing, wall_seconds
 from edgec.bench.turns import pinned, take_turns
 from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES, is_float
@@ -28,6 +28,7 @@ def bench_built(
     inputs: str | Path | None = None,
     ready: Mapping[str, np.ndarray] | None = None,
     seed: int = 0,
+    clock: Callable[[Callable[[], object]], float] = wall_seconds,
 ) -> Benched:
     """Time the network in ``folder`` on ``threads`` threads: on the first sample of ``inputs``, or on a random one.
 
@@ -47,7 +48,7 @@ def bench_built(
             for port in network.inputs
         }
         call, _ = network.bind(arrays)
-        times = take_turns([call], seconds, rounds, progress)
+        times = take_turns([call], seconds, rounds, progress, clock)
     return Benched(Timing.of(times[0]), threads, is_pinned, rounds)
 
 

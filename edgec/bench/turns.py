@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
+from edgec.bench.timing import wall_seconds
 from edgec.progress import Progress
 
 #: Calls before the clock starts: caches, page tables and clock frequency settle.
@@ -17,8 +18,11 @@ _LEAST, _MOST = 3, 20_000
 _PAUSE = 0.02
 
 
-def take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress) -> list[list[float]]:
-    """Seconds of every single call, each function getting its share of every round."""
+def take_turns(
+    calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress,
+    clock: Callable[[Callable[[], object]], float] = wall_seconds,
+) -> list[list[float]]:  # fmt: skip
+    """Seconds of every single call by a clock, each function getting its share of every round."""
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
         for _ in range(WARM_UP):
@@ -32,9 +36,7 @@ def take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, pro
             end = time.perf_counter() + share
             count = 0
             while count < _LEAST or (time.perf_counter() < end and count < _MOST // rounds):
-                begun = time.perf_counter()
-                call()
-                taken.append(time.perf_counter() - begun)
+                taken.append(clock(call))
                 count += 1
     return times
 

@@ -175,11 +175,16 @@ def _measured_scale(graph: Graph, plan: Plan, prices: Prices, folder: Path, give
 
 
 def time_built(built: Built) -> float:
-    """Median seconds of a built network on random inputs, on as many cores of this machine as it has threads."""
+    """Median seconds of a built network on random inputs, on as many cores of this machine as it has threads.
+
+    Those of one thread are its own: what other programs do meanwhile is no work of the network.
+    """
     from edgec.bench.built import bench_built
+    from edgec.bench.timing import thread_seconds, wall_seconds
 
     threads = built.options.threads
-    benched = bench_built(built.folder, threads=threads, seconds=TIMED, rounds=2, progress=silent)
+    clock = thread_seconds if threads == 1 else wall_seconds
+    benched = bench_built(built.folder, threads=threads, seconds=TIMED, rounds=2, progress=silent, clock=clock)
     return benched.timing.median_ms * 1e-3
 
 

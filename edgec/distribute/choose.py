@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
+from edgec.distribute import ilp
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.cuts import annotations_of
 from edgec.distribute.links import Links
@@ -12,6 +14,7 @@ from edgec.distribute.memory import Memory
 from edgec.distribute.parts import Division, whole
 from edgec.distribute.prices import Prices, speeds_beside
 from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
+from edgec.distribute.sharded import sharded
 from edgec.distribute.shards import work
 from edgec.distribute.tensor import along, offered, told_why_not
 from edgec.distribute.timeline import Job, Predicted, predict
@@ -27,6 +30,10 @@ GOALS = ("throughput", "latency")
 WORTH = 1.05
 #: Ways of tensors whose memory is held against a limit, before none is said to fit.
 TENSORS = 8
+#: Times that a program is solved under a limit on memory, each with the arenas of the solution before it taken off.
+ARENAS = 3
+#: What is said without a solver.
+MISSING = "blocks have no shardings of their own without scipy: pip install 'edgec[ilp]'"
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,18 @@ class Wanted:
         for what, given, known in (("split", self.split, SPLITS), ("goal", self.goal, GOALS)):
             if given not in known:
                 raise UsageError(f"there is no {what} '{given}'", hint=one_of(given, known), where=f"--{what}")
-        if self.shard and self.split not in ("auto", "tensor"):
+        if self.shard and not self.is_tensor:
             raise UsageError(f"is not for --split {self.split}", hint="give --split tensor", where="--shard")
+
+    @property
+    def is_tensor(self) -> bool:
+        """May tensors be divided?"""
+        return self.split in ("auto", "tensor")
+
+    @property
+    def is_asked(self) -> bool:
+        """Are divisions of tensors held against others that one device is estimated to beat?"""
+        return self.split == "tensor" or bool(self.shard) or self.memory is not None
 
 
 @dataclass(frozen=True)
@@ -132,6 +149,7 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
     divisions = [
         *_divisions(chain, plan, prices, links, wanted, places),
         *_tensor(graph, alone, prices, links, wanted, memory, places),
+        *_sharded(chain, alone, prices, links, wanted, memory, places),
     ]
     tried = [priced(d, links, None) for d in divisions]
     found = [t for t in tried if memory.fits(t.division)]
@@ -139,10 +157,15 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
         if not fits:
             raise memory.refusal()
         if wanted.split == "tensor" and not tried:
-            raise UsageError("nothing can be divided", hint=told_why_not(graph), where="--split tensor")
+            hint = told_why_not(graph) if ilp.is_there() else f"{told_why_not(graph)}; {MISSING}"
+            raise UsageError("nothing can be divided", hint=hint, where="--split tensor")
         return Choice(one, alone[fastest], tuple(tried), "one device: no value in the network can be divided so")
     best = min(found, key=lambda t: t.seconds(wanted.goal))
     verdict = told(best, alone[fastest], wanted.goal)
+    if best.division.found:
+        verdict += f"; {best.division.found}"
+    if wanted.is_tensor and not wanted.shard and not ilp.is_there():
+        verdict += f"; {MISSING}"
     if not fits:
         verdict += "; one device has not enough memory"
     pays = alone[fastest] >= WORTH * best.seconds(wanted.goal)
@@ -160,20 +183,45 @@ def _tensor(
     Of those that nobody asked for, and no memory needs, the ones that one device is estimated to beat are left out: to
     price them exactly, every part would be planned.
     """
-    if wanted.split not in ("auto", "tensor"):
+    if not wanted.is_tensor:
         return
     operations = sum(work(n, frozenset(graph.inputs))[0] for _, n in graph.outputs)
     for workers in [places] if wanted.force or wanted.shard else range(2, places + 1):
         asked = annotations_of(graph, wanted.shard, workers)
         rates = [max(operations, 1) / max(s, 1e-9) for s in alone[:workers]]
         ways = offered(graph, rates, links.first(workers), asked, wanted.memory)[:TENSORS]
-        if wanted.split == "auto" and not wanted.shard and wanted.memory is None:
+        if not wanted.is_asked:
             ways = [w for w in ways if w.seconds < min(alone)]
         for way in ways:
             found = along(graph, way, prices.of_graph)
             yield found
             if memory.fits(found):
                 break
+
+
+def _sharded(
+    chain: Chain, alone: Sequence[float], prices: Prices, links: Links, wanted: Wanted, memory: Memory, places: int
+) -> Iterator[Division]:
+    """The divisions that integer programs find, for the same numbers of workers and under the same conditions."""
+    if not wanted.is_tensor or wanted.shard or not ilp.is_there():
+        return
+    counts = [places] if wanted.force else range(2, places + 1)
+    patience = ilp.PATIENCE / len(counts)
+    for workers in counts:
+        own = sharded(replace(chain, seconds=chain.seconds[:workers]), links.first(workers), wanted.memory is not None)
+        limit = wanted.memory
+        for _ in range(ARENAS):
+            problem = own.problem(limit) if own is not None else None
+            found = (
+                ilp.solve(problem, patience, inf if wanted.is_asked else min(alone)) if problem is not None else None
+            )
+            if own is None or problem is None or found is None:
+                break
+            division = replace(own.divided(problem, found, prices.of_graph), found=found.told(patience))
+            yield division
+            if memory.fits(division) or limit is None or wanted.memory is None:
+                break
+            limit -= max(memory.needed(division)) - wanted.memory
 
 
 def told(best: Tried, alone_s: float, goal: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.distribute.protocol import DONE, FAILED, HEADER, MOST_WORDS, RUN, Header, header_of, require
+from edgec.distribute.protocol import DONE, FAILED, HEADER, MOST_WORDS, RUN, Header, header_of, require, send_some
 from edgec.errors import LinkError
 from edgec.text import printable
 
@@ -83,11 +83,7 @@ class Connection:
         """Send what the socket takes. Raises LinkError where the worker is gone."""
         try:
             while self.outgoing:
-                count = self.socket.send(self.outgoing[0])
-                if count == self.outgoing[0].nbytes:
-                    self.outgoing.popleft()
-                else:
-                    self.outgoing[0] = self.outgoing[0][count:]
+                send_some(self.socket, self.outgoing)
         except BlockingIOError:
             pass
         except OSError as error:

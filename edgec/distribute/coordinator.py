@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from edgec.artifact.network import Network
-from edgec.distribute.connection import Connection, Due
+from edgec.distribute.connection import Connection
 from edgec.distribute.exchange import Exchange
+from edgec.distribute.frames import Frames
 from edgec.distribute.manifest import read_manifest
 from edgec.distribute.places import Place
 from edgec.distribute.protocol import (
@@ -38,11 +38,10 @@ from edgec.distribute.protocol import (
 )
 from edgec.distribute.remote import start_over_ssh
 from edgec.distribute.served import digest_of
-from edgec.distribute.sides import Frame, bytes_of, port_of, side_of
+from edgec.distribute.sides import Frame, port_of, side_of
 from edgec.distribute.start import Started, start
 from edgec.distribute.worker import address_of
-from edgec.errors import LinkError, ModelError, UsageError
-from edgec.ir.dtypes import DTYPES
+from edgec.errors import LinkError, UsageError
 
 #: Seconds that an answer of a worker may take, and a connection to it.
 TIMEOUT, CONNECTING = 30.0, 10.0
@@ -74,11 +73,12 @@ class Several:
         """
         self.folder = Path(folder).absolute()
         self.manifest = read_manifest(self.folder)
-        self._sides = [side_of(self.folder, self.manifest, k) for k in range(len(self.manifest.parts))]
+        sides = [side_of(self.folder, self.manifest, k) for k in range(len(self.manifest.parts))]
         self.inputs = tuple(port_of(self.manifest, n) for n in self.manifest.inputs)
         self.outputs = tuple(port_of(self.manifest, n) for n in self.manifest.outputs)
         self._own: list[Started] = []
         self._exchange = Exchange()
+        self._frames = Frames(self.manifest, sides, self.inputs, self._exchange)
         self._lock = threading.RLock()
         self._state = "open"
         try:
@@ -148,25 +148,9 @@ class Several:
         with self._lock:
             self._require_open()
             self._state = "busy"
-            supply = iter(frames)
             active: deque[Frame] = deque()
             try:
-                is_over = False
-                while True:
-                    while not is_over and len(active) < most:
-                        try:
-                            given = next(supply)
-                        except StopIteration:
-                            is_over = True
-                            break
-                        active.append(Frame(self.manifest, self._checked(given)))
-                        self._go_on(active[-1])
-                    if not active:
-                        return
-                    while active[0].left:
-                        self._turn()
-                    done = active.popleft()
-                    yield {n: done.tensors[n] for n in self.manifest.outputs}
+                yield from self._frames.stream(frames, most, active)
             except LinkError:
                 self._state = "lost"
                 self.close()
@@ -179,8 +163,7 @@ class Several:
         """Wait for what was begun, whose results nobody takes, so that the next run finds the workers idle."""
         try:
             for frame in active:
-                while frame.left:
-                    self._turn()
+                self._frames.finish(frame)
             self._state = "open"
         except LinkError:
             self._state = "lost"
@@ -190,39 +173,6 @@ class Several:
         if self._state != "open":
             why = {"busy": "is at work on another stream", "lost": "has lost a worker"}.get(self._state, "is closed")
             raise UsageError(f"the network {why}", hint="open the folder again", where=str(self.folder))
-
-    def _checked(self, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        unknown = [name for name in given if name not in self.manifest.inputs]
-        if unknown:
-            raise ModelError(f"there is no input '{unknown[0]}'", hint=f"they are {', '.join(self.manifest.inputs)}")
-        return {p.onnx_name: Network._checked(p, given) for p in self.inputs}
-
-    def _go_on(self, frame: Frame) -> None:
-        """Queue every part of a frame whose inputs are there."""
-        for k in frame.ready(self.manifest):
-            side = self._sides[k]
-            payload = [bytes_of(frame.tensors[r.tensor], r) for r in side.reads]
-            connection = self._exchange.connections[side.entry.worker]
-            connection.ask(k, side.types, payload, side.length, side.out, frame)
-            frame.let_go({r.tensor for r in side.entry.reads})
-            connection.write()
-
-    def _turn(self) -> None:
-        """Move what can be moved, or wait for it."""
-        for due, data in self._exchange.turn():
-            self._take(due, data)
-
-    def _take(self, due: Due, data: np.ndarray) -> None:
-        """The answer of a part: its outputs are there, and other parts may go on."""
-        frame: Frame = due.frame
-        begin = 0
-        for port in self._sides[due.part].writes:
-            tensor = self.manifest.tensors[port.onnx_name]
-            own = data[begin : begin + tensor.bytes]
-            begin += tensor.bytes
-            frame.take(tensor.name, own.view(DTYPES[tensor.dtype]).reshape(tensor.shape))
-        frame.left -= 1
-        self._go_on(frame)
 
     def memory(self) -> list[int]:
         """The greatest resident bytes of every worker so far; 0 where its system does not tell."""

@@ -6,7 +6,7 @@ A value is shared as *sums* (every worker adds up some of the terms), as a *gath
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -131,19 +131,30 @@ def _is_added(n: Node, value: Node) -> bool:
 
 
 def _sums(value: Node, between: Collection[Node], shares: Sequence[float]) -> Iterator[Cut]:
-    """The value as partial sums: products at its end are divided, what is added to them is the first worker's."""
+    """The value as partial sums."""
+    for made, pieces in sums_of(value, between, shares, Shards):
+        yield Cut(value, "sums", pieces, divided=made.divided)
+
+
+def sums_of(
+    value: Node, between: Collection[Node], shares: Sequence[float], begun: Callable[[], Shards]
+) -> Iterator[tuple[Shards, tuple[Node | None, ...]]]:
+    """Pieces of a value as partial sums: products at its end are divided, what is added to them is the first worker's.
+
+    ``begun`` makes the shards that every way begins with, which is given with its pieces.
+    """
     products = [n for n in _terms(value, between) if _adds_up(n)]
     if not products:
         return
     total = sum(shares)
     ends = [sum(shares[: k + 1]) / total for k in range(len(shares))]
     for unit in _units(products):
-        made = Shards()
+        made = begun()
         try:
             pieces = tuple(_piece(value, between, made, share, unit) for share in pairwise((0.0, *ends)))
         except Indivisible:
             continue
-        yield Cut(value, "sums", pieces, divided=made.divided)
+        yield made, pieces
 
 
 def _terms(value: Node, between: Collection[Node]) -> list[Node]:

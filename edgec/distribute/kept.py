@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,10 @@ def kept(place: Place) -> Speed | Handled | None:
         return None
     if not place.is_here:
         return _speed(entry)
-    whole, hub = _speed(entry.get("whole")), _speed(entry.get("hub"))
-    return Handled(whole, hub) if whole is not None and hub is not None else None
+    whole, hub, frame = _speed(entry.get("whole")), _speed(entry.get("hub")), entry.get("frame_s")
+    if whole is None or hub is None or not isinstance(frame, (int, float)) or not 0 <= frame < inf:
+        return None
+    return Handled(whole, hub, float(frame))
 
 
 def _entries() -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ it occupies the wire to a worker elsewhere; and it costs the worker time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -14,6 +14,8 @@ from edgec.distribute.places import Place, Speed
 
 #: One side's part in a message, where it was not measured: bytes a second, and seconds for any message.
 HANDLING = Speed(2e9, 50e-6)
+#: The coordinator's seconds for a frame, where they were not measured.
+FRAME = 30e-6
 #: Bytes of partial sums that the coordinator adds in a second.
 ADDED = 4e9
 
@@ -24,7 +26,8 @@ class Links:
 
     ``wires`` are None for workers of this machine whose messages were measured as a whole. ``hub`` and ``workers`` are
     what a message costs the coordinator and the worker. ``shared`` is the coordinator's own wire to workers elsewhere.
-    ``cores`` is how many parts compute at once on this machine, the coordinator's work included.
+    ``cores`` is how many parts compute at once on this machine, the coordinator's work included. ``frame_s`` are the
+    coordinator's seconds for a frame, beside its messages.
     """
 
     wires: tuple[Speed | None, ...]
@@ -32,6 +35,7 @@ class Links:
     hub: Speed
     shared: Speed | None = None
     cores: float = inf
+    frame_s: float = 0.0
 
     def first(self, count: int) -> Links:
         """The links of the first workers alone."""
@@ -41,6 +45,15 @@ class Links:
         """Seconds that bytes occupy the wire to a worker, in one direction."""
         found = self.wires[worker]
         return 0.0 if found is None else found.seconds(moved)
+
+    def carried(self, moved: Mapping[int, int]) -> float:
+        """Seconds until messages of so many bytes, begun at once in one direction, have passed the wires to workers.
+
+        Those to workers elsewhere follow one another on the coordinator's own wire.
+        """
+        far = sum(n for w, n in moved.items() if self.wires[w] is not None)
+        together = self.shared.seconds(far) if self.shared is not None else 0.0
+        return max([together, *(self.wire(w, n) for w, n in moved.items())])
 
     def latency(self, worker: int) -> float:
         """Seconds on the wire to a worker, of a message of any length."""
@@ -63,10 +76,14 @@ def cost(speed: Speed, moved: int) -> float:
 
 @dataclass(frozen=True)
 class Handled:
-    """Messages between processes of this machine, measured: of both sides together, and the coordinator's part."""
+    """Messages between processes of this machine, measured: of both sides together, and the coordinator's part.
+
+    ``frame_s`` are the coordinator's seconds for a frame, beside its messages.
+    """
 
     whole: Speed
     hub: Speed
+    frame_s: float = 0.0
 
     @property
     def worker(self) -> Speed:
@@ -87,4 +104,4 @@ def links_of(
     workers = tuple(here.worker if p.is_here and here is not None else HANDLING for p in places)
     shared = max(far, key=lambda s: s.bytes_per_s) if far else None
     hub = here.hub if here is not None else HANDLING
-    return Links(wires, workers, hub, shared, inf if far else cores)
+    return Links(wires, workers, hub, shared, inf if far else cores, here.frame_s if here is not None else FRAME)

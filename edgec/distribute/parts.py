@@ -43,7 +43,8 @@ class Part:
 class Division:
     """A network as parts, each after those that it reads from. ``split`` is one, pipeline, rows or tensor.
 
-    ``sums`` are tensors that no part gives: the coordinator adds their terms, in order.
+    ``sums`` are tensors that no part gives: the coordinator adds their terms, in order. ``found`` says how good a
+    choice it is, in words, where that is known.
     """
 
     split: str
@@ -51,6 +52,7 @@ class Division:
     inputs: dict[str, Type]
     outputs: dict[str, Type]
     sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    found: str = ""
 
     @property
     def tensors(self) -> dict[str, Type]:

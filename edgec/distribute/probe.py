@@ -12,22 +12,33 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
+from edgec.artifact.network import Port
 from edgec.device.device import Device
 from edgec.distribute.connection import Connection
 from edgec.distribute.exchange import Exchange
+from edgec.distribute.frames import Frames
 from edgec.distribute.links import Handled
+from edgec.distribute.manifest import Manifest, PartEntry, Tensor
+from edgec.distribute.parts import Read
 from edgec.distribute.places import Place, Speed
 from edgec.distribute.protocol import checksum
+from edgec.distribute.sides import Side
 from edgec.distribute.worker import session
 from edgec.errors import LinkError
 from edgec.link.choose import open_link
 
-#: Messages that are timed of each length, some before them, and their lengths; bytes copied through another link.
+#: Frames that are timed of each kind, some before them, and lengths of messages; bytes copied through another link.
 TRIPS, WARM_UP, LENGTHS, COPIED = 60, 10, (64, 1 << 20), 4 << 20
+#: Parts with short messages: frames of one of them and of all are compared.
+CHAIN = 5
 _PATIENCE = 20.0
 #: What the other process runs, with a port of this machine to connect to.
 _OTHER = "import sys; from edgec.distribute.probe import answer; answer(int(sys.argv[1]))"
@@ -51,7 +62,8 @@ class Echo:
 
 
 def _echoes() -> dict[int, Echo]:
-    return {k: Echo(k, length) for k, length in enumerate(LENGTHS)}
+    lengths = (*(LENGTHS[0],) * CHAIN, LENGTHS[1])
+    return {k: Echo(k, length) for k, length in enumerate(lengths)}
 
 
 def answer(port: int) -> None:
@@ -87,34 +99,58 @@ def _accepted(server: socket.socket, other: subprocess.Popen[bytes]) -> socket.s
 
 
 def _measured(end: socket.socket) -> Handled:
-    """The costs of messages: of one by the short ones, of a byte by what the long ones take more."""
+    """The costs of frames and messages: of those by chains of short ones, of a byte by what a long one takes more."""
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     exchange = Exchange()
     exchange.add(Connection("loopback", end, _PATIENCE))
+    echoes = _echoes()
+    short = [echoes[k] for k in range(CHAIN)]
     try:
-        (short, short_own), (long, long_own) = (_trips(exchange, echo) for echo in _echoes().values())
+        found = [_trips(_frames(exchange, parts)) for parts in (short[:1], short, [echoes[CHAIN]])]
     finally:
         exchange.close()
+    (one, one_own), (all_, all_own), (long, long_own) = found
+    message, own = ((b - a) / (2 * (CHAIN - 1)) for a, b in ((one, all_), (one_own, all_own)))
+    message = max(message, 1e-7)
+    own = min(max(own, 1e-7), message)
     more = 2 * (LENGTHS[1] - LENGTHS[0])
-    whole = Speed(more / max(long - short, 1e-9), short / 2)
-    hub = Speed(max(more / max(long_own - short_own, 1e-9), whole.bytes_per_s), min(short_own, short) / 2)
-    return Handled(whole, hub)
+    whole = Speed(more / max(long - one, 1e-9), message)
+    hub = Speed(max(more / max(long_own - one_own, 1e-9), whole.bytes_per_s), own)
+    return Handled(whole, hub, max(one_own - 2 * own, 0.0))
 
 
-def _trips(exchange: Exchange, echo: Echo) -> tuple[float, float]:
-    """Seconds of a message and its answer, and those that this process computed meanwhile."""
-    (connection,) = exchange.connections
-    times, begun_own = [], 0.0
-    for k in range(WARM_UP + TRIPS):
-        if k == WARM_UP:
-            begun_own = time.process_time()
-        begun = time.perf_counter()
-        connection.ask(echo.number, echo.types, [memoryview(bytes(echo.length))], echo.length, echo.types_out, None)
-        connection.write()
-        while not exchange.turn():
+def _frames(exchange: Exchange, echoes: Sequence[Echo]) -> Frames:
+    """Frames of parts in a chain, as the coordinator has them."""
+    shape = (echoes[0].length,)
+    names = [f"value{k}" for k in range(len(echoes) + 1)]
+    ports = [Port(n, n, "u8", shape) for n in names]
+    reads = [(Read(n, n),) for n in names]
+    entries = [PartEntry(f"part{k}", 0, r, (n,), 0.0, 0, 0) for k, (r, n) in enumerate(zip(reads, names[1:]))]
+    sides = [
+        Side(e, e.reads, (port,), echo.types, echo.types_out, echo.length, echo.number)
+        for e, port, echo in zip(entries, ports[1:], echoes)
+    ]
+    tensors = {n: Tensor(n, "u8", shape) for n in names}
+    manifest = Manifest(
+        "echo", "pipeline", "latency", "", (), tensors, (names[0],), (names[-1],), tuple(entries), 1, 0.0, 0.0, 0, 0.0
+    )
+    return Frames(manifest, sides, ports[:1], exchange)
+
+
+def _trips(frames: Frames) -> tuple[float, float]:
+    """Seconds of a frame alone, and those that this process computed for it.
+
+    The quickest quarter of them is below: what other programs do meanwhile is no cost of a message.
+    """
+    given = {p.onnx_name: np.zeros([int(n) for n in p.shape], np.uint8) for p in frames.inputs}
+    times: list[tuple[float, float]] = []
+    for _ in range(WARM_UP + TRIPS):
+        begun, begun_own = time.perf_counter(), time.process_time()
+        for _ in frames.stream([given], 1, deque()):
             pass
-        times.append(time.perf_counter() - begun)
-    return median(times[WARM_UP:]), (time.process_time() - begun_own) / TRIPS
+        times.append((time.perf_counter() - begun, time.process_time() - begun_own))
+    wall, own = (np.percentile(t, 25) for t in zip(*times[WARM_UP:]))
+    return float(wall), float(own)
 
 
 def through(device: Device, link: str) -> Speed:

@@ -15,8 +15,10 @@ import socket
 import struct
 import time
 import zlib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -38,6 +40,8 @@ NONCE = PROOF = DIGEST = 32
 LEAST_SECRET = 16
 #: Seconds for the beginning of a connection.
 GREETING = 10.0
+#: Pieces that one call sends at most: systems take 1024.
+PIECES = 512
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,15 @@ def fill(end: socket.socket, room: memoryview, deadline: float | None) -> None:
         if not got:
             raise LinkError("the connection was closed")
         room = room[got:]
+
+
+def send_some(end: socket.socket, outgoing: deque[memoryview]) -> None:
+    """Send what the socket takes of these bytes at once, and drop that: the other end wakes up once for all of it."""
+    count = end.sendmsg(list(islice(outgoing, PIECES)))
+    while outgoing and count >= outgoing[0].nbytes:
+        count -= outgoing.popleft().nbytes
+    if count:
+        outgoing[0] = outgoing[0][count:]
 
 
 def secret_of(text: str | None, where: str) -> bytes:

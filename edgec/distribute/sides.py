@@ -60,7 +60,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Side:
-    """A part as the coordinator knows it: its entry, ports in order, and the sizes of both messages."""
+    """A part as the coordinator knows it: its entry, ports in order, both messages' sizes, and its number there."""
 
     entry: PartEntry
     reads: tuple[Read, ...]
@@ -68,6 +68,7 @@ class Side:
     types: int
     out: int
     length: int
+    number: int
 
 
 def side_of(folder: Path, manifest: Manifest, k: int) -> Side:
@@ -87,7 +88,7 @@ def side_of(folder: Path, manifest: Manifest, k: int) -> Side:
         raise UsageError("is another part than the manifest says", hint="build the network again", where=str(where))
     types, out = (checksum([(p.dtype, tuple(map(int, p.shape))) for p in group]) for group in (ins, outs))
     length = sum(manifest.tensors[n].bytes for n in entry.writes)
-    return Side(entry, tuple(reads[p.onnx_name] for p in ins), outs, types, out, length)
+    return Side(entry, tuple(reads[p.onnx_name] for p in ins), outs, types, out, length, k)
 
 
 def _locked(entry: Mapping[str, Any]) -> Port:

@@ -61,6 +61,7 @@ def leads(graph: Graph, operations_per_s: Sequence[float], links: Links) -> Lead
 
     def lead(begin: Cut | None, end: Cut) -> Stretch | None:
         seconds, passed, weights = 0.0, 0.0, []
+        pieces = {w: piece for w, piece in enumerate(end.pieces) if piece is not None}
         read = sum(n.type.bytes for n in inputs) if begin is None else handed(begin)
         for worker, (piece, rate) in enumerate(zip(end.pieces, operations_per_s)):
             found = needed(begin.value if begin is not None else None, piece) if piece is not None else (0, 0)
@@ -71,9 +72,10 @@ def leads(graph: Graph, operations_per_s: Sequence[float], links: Links) -> Lead
                 given = piece.type.bytes
                 passed += links.passed(read) + links.passed(given, given if end.kind == "sums" else 0)
                 own = found[0] / rate + links.handled(worker, read) + links.handled(worker, given)
-                own += links.wire(worker, read + given) + 2 * links.latency(worker)
-                seconds = max(seconds, own)
-        return Stretch(seconds + passed, tuple(weights))
+                seconds = max(seconds, own + 2 * links.latency(worker))
+        carried = links.carried(dict.fromkeys(pieces, read))
+        carried += links.carried({w: piece.type.bytes for w, piece in pieces.items()})
+        return Stretch(seconds + passed + carried, tuple(weights))
 
     return lead
 

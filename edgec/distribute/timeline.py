@@ -49,7 +49,7 @@ def predict(jobs: Sequence[Job], links: Links, in_flight: int) -> Predicted:
     half = len(ends) // 2  # the first frames fill the pipeline
     period = (ends[-1] - ends[half - 1]) / (len(ends) - half)
     work = {w: sum(_occupied(j, links) for j in jobs if j.worker == w) for w in {j.worker for j in jobs}}
-    hub = sum(links.passed(j.bytes_in) + links.passed(j.bytes_out, j.bytes_added) for j in jobs)
+    hub = links.frame_s + sum(links.passed(j.bytes_in) + links.passed(j.bytes_out, j.bytes_added) for j in jobs)
     # frames that take turns on all workers may end close together
     period = max(period, hub, *work.values(), (hub + sum(work.values())) / links.cores)
     return Predicted(latency, period, sum(j.bytes_in + j.bytes_out for j in jobs))
@@ -73,17 +73,18 @@ def _ends(jobs: Sequence[Job], links: Links, frames: int, in_flight: int) -> lis
     def push(at: float, frame: int, k: int, step: str) -> None:
         heapq.heappush(events, (at, next(number), frame, k, step))
 
-    def begin(frame: int, at: float) -> None:
-        for k, job in enumerate(jobs):
-            waiting[frame, k] = len(job.after)
-            if not job.after:
-                push(at, frame, k, "in")
-
     def occupy(at: float, seconds: float, *resources: tuple[str, int]) -> float:
         start = max([at, *(free.get(r, 0.0) for r in resources)])
         for r in resources:
             free[r] = start + seconds
         return start + seconds
+
+    def begin(frame: int, at: float) -> None:
+        at = occupy(at, links.frame_s, ("hub", 0))
+        for k, job in enumerate(jobs):
+            waiting[frame, k] = len(job.after)
+            if not job.after:
+                push(at, frame, k, "in")
 
     for frame in range(min(in_flight, frames)):
         begin(frame, 0.0)

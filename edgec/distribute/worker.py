@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from edgec.distribute.protocol import (
     header_of,
     received,
     require,
+    send_some,
 )
 from edgec.distribute.served import Served, ServedPart, digest_of
 from edgec.errors import EdgecError, LinkError, UsageError
@@ -113,9 +115,10 @@ def session(end: socket.socket, parts: Mapping[int, Served]) -> None:
 
 def _send(end: socket.socket, pieces: Sequence[bytes | memoryview]) -> None:
     end.settimeout(MESSAGE)
+    outgoing = deque(memoryview(p) for p in pieces)
     try:
-        for piece in pieces:
-            end.sendall(piece)
+        while outgoing:
+            send_some(end, outgoing)
     except OSError as error:
         raise LinkError(f"the connection broke: {error.strerror or error}") from None
 

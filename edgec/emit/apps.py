@@ -26,6 +26,7 @@ class Extra:
     of_texts: Mapping[str, str] = field(default_factory=dict)  # in their place, for those without a chat template too
     only_pictures: bool = False  # or conversations, where there are pages for them
     language: str = "c"
+    others: Mapping[str, Extra] = field(default_factory=dict)  # in its place, by the language of a device
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
@@ -63,6 +64,16 @@ _ANDROID = {
     **_below("android/{name}/src/androidTest/java/edgec/{name}", "apps/android/library", "NetworkTest.java"),
     **_below("android/aar", "apps/android/aar", "AndroidManifest.xml"),
 }
+
+_PICTURE_PAGE = {**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")}
+_WEBGPU = Extra(
+    _below("web", "project/wgsl", "package.json"),
+    language="wgsl",
+    with_system=False,
+    such="webgpu",
+    steps=("python -m http.server -d {folder}/web",),
+    of_pictures=_PICTURE_PAGE,
+)
 
 BINDINGS: Mapping[str, Extra] = {
     "cpp": Extra({"{name}.hpp": "bindings/net.hpp.jinja"}, with_system=False),
@@ -129,12 +140,13 @@ APPS: Mapping[str, Extra] = {
         only_pictures=True,
         such="wasm32",
         steps=("python -m http.server -d {folder}/web",),
-        of_pictures={**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")},
+        of_pictures=_PICTURE_PAGE,
         of_conversations={
             "web/{name}.js": "apps/web/model.js.jinja",
             "web/index.html": "apps/web/chat.html.jinja",
             "web/page.js": "apps/web/chat.js.jinja",
         },
+        others={"wgsl": _WEBGPU},
     ),
     "embedded": Extra(
         _below("embedded", "apps/embedded", "main.c", "Makefile"),

@@ -34,6 +34,7 @@ def chosen(names: Iterable[str], device: Device, prefix: str) -> list[Extra]:
             known = f"apps are {', '.join(APPS)}; bindings are {', '.join(BINDINGS)}"
             hint = did_you_mean(name, EXTRAS, known)
             raise UsageError(f"there is no app or binding '{printable(name)}'", hint=hint)
+        extra = extra.others.get(device.language, extra)
         _refuse(name, extra, device, prefix)
         found |= {need: EXTRAS[need] for need in extra.needs} | {name: extra}
     return list(found.values())

@@ -63,6 +63,7 @@ NEEDS: tuple[Need, ...] = (
         "scikit-learn", "edgec tune (trees that rank variants)", "pip install 'edgec[tune]'",
         packages=("sklearn", "threadpoolctl"),
     ),
+    Need("scipy", "edgec build --over (integer programs)", "pip install 'edgec[ilp]'", packages=("scipy",)),
     Need("provers", "scalar identities of edgec rules prove", "pip install 'edgec[prove]'", packages=("sympy", "z3")),
     Need("llama-cpp-python", "bench --vs llama.cpp of language models", "pip install llama-cpp-python",
          packages=("llama_cpp",)),

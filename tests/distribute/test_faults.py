@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -202,3 +203,22 @@ def test_a_damaged_manifest_is_refused(folder: Path, tmp_path: Path, name: str) 
         edgec.Several(tmp_path)
     (tmp_path / "edgec-divided.json").write_text(json.dumps(_damaged(folder, lambda m: None)))
     edgec.Several(tmp_path).close()  # what is not damaged opens
+
+
+def test_all_of_a_message_is_sent_in_order_by_a_socket_that_takes_little() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        ours.setblocking(False)
+        data = np.random.default_rng(0).integers(0, 256, 300_000).astype(np.uint8)
+        pieces = [data[:7], data[7:7], data[7:250_000], *(data[k : k + 50] for k in range(250_000, 300_000, 50))]
+        outgoing, got = deque(p.data for p in pieces), bytearray()
+        while outgoing:
+            with suppress(BlockingIOError):
+                protocol.send_some(ours, outgoing)
+                continue
+            got += theirs.recv(1 << 16)
+        ours.shutdown(socket.SHUT_WR)
+        while more := theirs.recv(1 << 16):
+            got += more
+        assert bytes(got) == data.tobytes()

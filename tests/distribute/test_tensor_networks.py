@@ -172,8 +172,12 @@ def test_what_is_named_is_divided(tmp_path: Path) -> None:
         shared(tmp_path, mlp(), 2, shard=["first=1"], split="rows")
 
 
-def test_what_cannot_be_divided_is_named(tmp_path: Path) -> None:
-    made = model([node("Relu", ["x"], ["y"], "alone")], [tensor_input("x", [4, 4])], ["y"], [])
+def test_what_cannot_be_divided_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model([node("Relu", ["x"], ["y"], "alone")], [tensor_input("x", [1, 1])], ["y"], [])
     with pytest.raises(UsageError, match="nothing can be divided") as refused:
         shared(tmp_path, made, 2)
-    assert "alone" in str(refused.value.hint)
+    assert "alone" in str(refused.value.hint) and "scipy" not in str(refused.value.hint)
+    monkeypatch.setattr("edgec.distribute.ilp.is_there", lambda: False)
+    with pytest.raises(UsageError, match="nothing can be divided") as refused:
+        shared(tmp_path, made, 2)
+    assert "alone" in str(refused.value.hint) and "pip install 'edgec[ilp]'" in str(refused.value.hint)

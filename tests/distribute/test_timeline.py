@@ -72,3 +72,19 @@ def test_links_here_are_those_that_were_measured() -> None:
     assert mixed.workers[1] == HANDLING and mixed.workers[0].latency_s == pytest.approx(6e-5)
     given = links_of(places[:1], [Speed(1e8, 1e-3)], None, 2.0)
     assert given.wires == (Speed(1e8, 1e-3),) and given.hub == HANDLING and given.cores == 2.0
+
+
+def test_a_frame_costs_the_coordinator_time_beside_its_messages() -> None:
+    job = Job(0, 0.001, 0, 0, ())
+    free, slow = (predict([job], links(1, FREE, frame_s=s), 4) for s in (0.0, 0.002))
+    assert slow.latency_s == pytest.approx(free.latency_s + 0.002)
+    assert free.period_s == pytest.approx(0.001) and slow.period_s == pytest.approx(0.002)
+
+
+def test_messages_to_workers_elsewhere_follow_one_another() -> None:
+    wire = Speed(1e8, 0.0)
+    far = links_of(places_of(["host@ssh:a", "host@ssh:b"]), [wire] * 2)
+    assert far.carried({0: SIZE, 1: SIZE}) == pytest.approx(2 * SIZE / 1e8)
+    assert far.carried({1: SIZE}) == pytest.approx(SIZE / 1e8)
+    apart = links(2, FREE, wire=wire)
+    assert apart.carried({0: SIZE, 1: 2 * SIZE}) == pytest.approx(2 * SIZE / 1e8)
