@@ -21,7 +21,7 @@ LOOPS, FLOW_FACTS, RULES = "loops.tsv", "loops.ffx", "misra.tsv"
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found: loops, (operations, bytes) by kernel, counts of broken rules by file, or why there are none."""
+    """Loops, (operations, bytes) by kernel, counts of broken rules by file, or why there are none."""
 
     loops: tuple[Loop, ...]
     work: Mapping[str, tuple[float, float]]

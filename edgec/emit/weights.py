@@ -177,7 +177,7 @@ class Weights:
 
     @property
     def begin(self) -> bytes:
-        """What is before the hash: the same in all files for one program."""
+        """Bytes before the hash: the same in all files for one program."""
         sizes = LAYOUT.to_bytes(4, "little") + HEAD_BYTES.to_bytes(4, "little")
         return MAGIC + sizes + self.size.to_bytes(8, "little")
 
