@@ -1,4 +1,4 @@
-"""How much of bounds is rounding, and how far code is from its model: the MLPerf Tiny networks, an MLP and a CNN.
+"""The share of rounding in bounds, and the distance of code from its model: the MLPerf Tiny networks, an MLP and a CNN.
 
 `python -m benchmarks.certify.rounding --write docs/results/rounding.md` writes the page. Rounding: the widest bounds of
 an output for one single input, with sums in any order and in that of the code. Differences: the bounds of code less

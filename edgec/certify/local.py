@@ -1,4 +1,4 @@
-"""How far a value of a program is from that of its reference, one layer at a time.
+"""The distance of a value of a program from that of its reference, one layer at a time.
 
 Between one bend and the next, program and reference are linear but for rounding. Both start at what the pair of bends
 before gives: f = scale * q + shift - d, where the difference d is within known bounds. So

@@ -1,4 +1,4 @@
-"""How a language of kernels spells declarations, loops, casts and constants: C, OpenCL C and CUDA alike.
+"""Declarations, loops, casts and constants as a language of kernels spells them: C, OpenCL C and CUDA alike.
 
 A language with another syntax derives from this one, and gives it to its printer and its views.
 """
