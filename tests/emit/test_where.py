@@ -26,7 +26,9 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("device", ["host", "cortex_m7", "wasm32", "cuda_sm90", "generic_opencl", "x86_64_avx2"])
+@pytest.mark.parametrize(
+    "device", ["host", "cortex_m7", "wasm32", "cuda_sm90", "generic_opencl", "webgpu", "x86_64_avx2"]
+)
 def test_every_kernel_has_a_row(device: str, tmp_path: Path) -> None:
     nodes = [node("Gemm", ["x", "w"], ["a"], name='first "layer"'), node("Softmax", ["a"], ["b"], name="second")]
     nodes += [node("Gemm", ["b", "v"], ["y"], name="third")]
