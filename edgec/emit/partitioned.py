@@ -112,7 +112,7 @@ def partitioned_files(
         own_path = path.format(name=name)
         result[own_path] = licensed(own_path, render(page, templates, **context).encode())
     result |= {p: licensed(p, content) for p, content in where_files(where, device, name, templates).items()}
-    own_facts = {"where": where, "language": "c", "sources": sources, "weights_bytes": program.weights_bytes}
+    own_facts = {"language": "c", "sources": sources, "weights_bytes": program.weights_bytes}
     return sealed(result, program, device, name, inputs, outputs, {**own_facts, **facts})
 
 

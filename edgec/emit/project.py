@@ -213,7 +213,7 @@ def files(
             result[path] = licensed(path, result[path])
     in_packages = [*compiled, *([table_of_places] if table_of_places not in compiled else [])]
     result |= packages.packaged(wanted, name, result, in_packages)
-    facts_of = {"where": rows, "language": language.name, "sources": compiled, "weights_bytes": weights.size}
+    facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
     facts_of |= {"weights": {"place": place, "file": weights.file, **weights.interface}}
     facts_of |= {"language_model": model.described} if model else {}
     facts_of |= (
@@ -255,7 +255,7 @@ def sealed(
     lock = {
         "edgec": __version__, "name": name, "device": device.name, "threads": program.threads,
         "arena_bytes": program.arena_bytes, "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
-        "kernels": len(program.kernels),
+        "kernels": len(program.kernels), "where": where_rows(program, device),
         "inputs": [entry(p) for p in inputs], "outputs": [entry(p) for p in outputs],
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,

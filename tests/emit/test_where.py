@@ -42,6 +42,8 @@ def test_every_kernel_has_a_row(device: str, tmp_path: Path) -> None:
         assert [n for row in rows if row.device == place for n in row.operators] == names
     assert {row.device for row in rows} == ({"x86_64_avx2", "x86_64_sse4"} if levels else {device})
     assert all(row.why and row.kind for row in rows)
+    if device == "webgpu":
+        return  # a package for the browser has no C
     (tmp_path / "told.c").write_text(TOLD)
     sources = [tmp_path / "told.c", built.folder / "net_where.c"]
     words = ["cc", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{built.folder}", *map(str, sources)]
