@@ -34,10 +34,18 @@ class _Quiet(SimpleHTTPRequestHandler):
 _Quiet.extensions_map = {**_Quiet.extensions_map, ".mjs": "text/javascript", ".wasm": "application/wasm"}
 
 
+class _Isolated(_Quiet):
+    def end_headers(self) -> None:
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a folder, as long as the block lasts."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+def served(folder: Path, isolated: bool = False) -> Iterator[str]:
+    """The address of a folder, as long as the block lasts; ``isolated`` pages may share memory with workers."""
+    handler = _Isolated if isolated else _Quiet
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/"
         server.shutdown()

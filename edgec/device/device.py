@@ -209,6 +209,11 @@ class Device:
         return ", ".join([*self.instruction_sets, *size])
 
     @property
+    def has_threads(self) -> bool:
+        """True if there is a thread pool for it: that of a system, or the workers of a page."""
+        return self.hosted or (self.arch == "wasm32" and self.language == "c")
+
+    @property
     def is_gpu(self) -> bool:
         """True if kernels are launched on a GPU, each with a grid of threads, rather than called."""
         return self.language != "c"

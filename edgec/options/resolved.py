@@ -128,7 +128,7 @@ def resolve(settings: Settings) -> Options:
     given: dict[str, Any] = {key: settings.get(key, option.default) for key, option in OPTIONS.items()}
     device, gpu, quantize, error = _target(given)
     threads = _threads(1 if given["threads"] is None else given["threads"])
-    if threads > 1 and not device.hosted:
+    if threads > 1 and not device.has_threads:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
     levels = _levels(given, device, gpu)
     device = levels[0] if levels else device

@@ -160,6 +160,19 @@ def test_the_package_and_its_page(pages: Pages) -> None:
         np.rint(image.reshape(-1) * 255).astype(int).tolist(),
     )
     assert best == label
+    two = model([node("Sub", ["x", "y"], ["z"])], [tensor_input("x", [2]), tensor_input("y", [2])], ["z"])
+    edgec.build(two, pages.folder / "two", name="net", device="webgpu", app="web")
+    (pages.folder / "x.csv").write_text("1.5, -2")
+    pages.browser.open(f"{pages.address}two/web/")
+    pages.browser.wait("return !document.getElementById('run')?.disabled")
+    pages.browser.choose("[data-input=x]", pages.folder / "x.csv")
+    pages.browser.wait("return document.getElementById('status').textContent === 'x.csv is read'")
+    pages.browser.run("document.getElementById('run').click()")
+    rows = "return [...document.querySelectorAll('#outputs li')].map((row) => Number(row.textContent.split(': ')[1]))"
+    assert pages.browser.wait(f"const rows = await (async () => {{ {rows} }})(); return rows.length && rows") == [
+        1.5,
+        -2,
+    ]
     manifest = json.loads((folder / "web" / "package.json").read_text())
     assert all((folder / "web" / file).is_file() for file in manifest["files"])
     assert (folder / "web" / "digits_kernels_0.wgsl").read_text().count("@compute") >= 1
