@@ -28,6 +28,8 @@ from edgec.emit.runtime import runtime_files, simd_headers
 from edgec.emit.source import generate, grouped
 from edgec.emit.training import training_files
 from edgec.emit.weights import Weights, weights_of
+from edgec.emit.weights_abi import abi as abi_of_weights
+from edgec.emit.where import where_files, where_names, where_rows
 from edgec.errors import DeviceError, UsageError
 from edgec.ir.sizes import dimensions, named
 from edgec.options.cores import cores_text
@@ -106,6 +108,8 @@ def files(
     tables = [weights]
     tables += [Weights(weights.linked, name, (model.tokens,), "tokens")] if model and model.tokens is not None else []
     added += weights.runtime_sources
+    rows, table_of_places = where_rows(program, device), where_names(name)[0]
+    added += [table_of_places] if device.hosted else []  # elsewhere it would take flash memory
     levels = level_files(program, name, templates, language, values)
     values["levels"] = levels
     values["most_kernels"] = max((level.kernels for level in levels), default=len(sources.calls))
@@ -148,8 +152,9 @@ def files(
     for made in beside_it:
         result |= made.files
     for table in tables:
-        result |= table.files
-        put(table.source, table.template, table=table)
+        if not table.is_opened:
+            result |= table.files
+            put(table.source, table.template, table=table)
     if model and model.chat is not None:
         result[f"{name}_chat.json"] = (model.chat.written() + "\n").encode()
     groups = [
@@ -162,7 +167,8 @@ def files(
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
     pages = language.pages if not levels else {k: v for k, v in {**language.pages, **FRONT}.items() if k not in WITHOUT}
     for path, page in (*pages.items(), *(model.pages.items() if model else ())):
-        put(path.format(name=name), page)
+        if path != "{name}.py" or not weights.is_opened:
+            put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
     compiled = [
@@ -170,6 +176,7 @@ def files(
         *(kernel_files if language.compiles_kernels else ()),
         *added,
         *(table.source for table in tables),
+        *([weights.image] if weights.image is not None else []),
     ]
     pages_beside, of_extras = extras.pages(
         wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name, program.threads, abis
@@ -185,6 +192,8 @@ def files(
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
         put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)
         put(f"{name}.ld", "board/cortex_m.ld.jinja")
+        if weights.image is not None:
+            put(weights.image, "project/weights/image.S.jinja")
         runtime.append("board/ec_*")
     shelf = data_folder("codegen_templates")
     if values["uses_tiles"]:
@@ -192,6 +201,7 @@ def files(
     result |= runtime_files(
         [f for shape in runtime for f in sorted(shelf.glob(shape)) if f.is_file()], device, name, has_pool
     )
+    result |= where_files(rows, device, name, templates)
     for level in levels:
         result |= {f: (shelf / "runtime" / f).read_bytes() for f in simd_headers(level.device)}
     result = {path: licensed(path, content) for path, content in result.items()}
@@ -201,9 +211,19 @@ def files(
         result[header.name] = header.read_bytes()
     for abi in abis:
         result |= {f"{abi.folder}/{path}": content for path, content in abi.files.items()}
-    result |= packages.packaged(wanted, name, result, compiled)
+    if weights.is_opened:
+        linked = {t.file: result[t.file] for t in tables if t.file in result}
+        values["weights"] = weights = replace(
+            weights, abi=abi_of_weights(result, (weights.source, *where_names(name)), program, device, linked)
+        )
+        result |= weights.files
+        for path, page in ((weights.source, weights.template), (f"{name}.py", pages["{name}.py"])):
+            put(path, page, table=weights)
+            result[path] = licensed(path, result[path])
+    in_packages = [*compiled, *([table_of_places] if table_of_places not in compiled else [])]
+    result |= packages.packaged(wanted, name, result, in_packages)
     facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
-    facts_of |= {"weights": {"place": place, "file": weights.file}}
+    facts_of |= {"weights": {"place": place, "file": weights.file, **weights.interface}}
     facts_of |= {"language_model": model.described} if model else {}
     facts_of |= (
         {"levels": [files_of.described(level) for files_of, level in zip(levels, program.levels)]} if levels else {}
@@ -245,7 +265,7 @@ def sealed(
     lock = {
         "edgec": __version__, "name": name, "device": device.name, "threads": program.threads,
         "arena_bytes": program.arena_bytes, "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
-        "kernels": len(program.kernels),
+        "kernels": len(program.kernels), "where": where_rows(program, device),
         "inputs": [entry(p) for p in inputs], "outputs": [entry(p) for p in outputs],
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,
