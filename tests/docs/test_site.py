@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from chromium import chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 BESIDE = {"ARCHITECTURE.md", "CHANGELOG.md"}
@@ -23,7 +25,8 @@ def listed() -> list[str]:
 def written() -> set[str]:
     docs = ROOT / "docs"
     own = {path.relative_to(docs) for path in docs.rglob("*.md")}
-    return {path.as_posix() for path in own if path.parts[0] != "examples"} | BESIDE
+    notebooks = {path.relative_to(docs).with_suffix(".md").as_posix() for path in docs.rglob("*.ipynb")}
+    return {path.as_posix() for path in own if path.parts[0] != "examples"} | BESIDE | notebooks
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
@@ -31,20 +34,46 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 
 def test_every_page_is_in_the_list_of_pages() -> None:
-    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8").replace(".ipynb", ".md")
     assert [page for page in listed() if page not in text and page != "README.md"] == []
 
 
-def test_it_builds_and_finds_every_page(tmp_path: Path) -> None:
-    """Strictly: a page, link or anchor that is not there is an error. No page loads anything from another server."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built strictly: a page, link or anchor that is not there is an error."""
     pytest.importorskip("material", reason="pip install 'edgec[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "mkdocs.yml", "-d", tmp_path]
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "mkdocs.yml", "-d", out]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
-    index = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))
-    found = {entry["location"].partition("#")[0].rstrip("/") for entry in index["docs"]}
-    assert found == {page.removesuffix(".md").removesuffix("README") for page in written()}
-    for page in tmp_path.rglob("*.html"):
+    return out
+
+
+def test_it_finds_every_page(site: Path) -> None:
+    """No page loads anything from another server, and the code that makes the site is not part of it."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert found == {re.sub(r"\bREADME$", "index", page.removesuffix(".md")) + ".html" for page in written()}
+    for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert not re.search(r"<(script|link|img|iframe)\b[^>]*\b(src|href)=\"?(https?:)?//", text), page
         assert "](" not in re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL), f"a link was not made in {page}"
+    assert list(site.rglob("*.py")) == []
+
+
+def test_notebooks_are_pages_with_their_outputs(site: Path) -> None:
+    page = html.unescape(re.sub(r"<[^>]*>", "", (site / "tutorials" / "board.html").read_text(encoding="utf-8")))
+    assert "edgec device check digits.onnx --device mps2_an500" in page and "%%sh" not in page
+    assert "beside onnxruntime" in page and "bytes of stack" in page
+    assert (site / "tutorials" / "board.ipynb").is_file()
+
+
+def test_search_works_from_files(site: Path) -> None:
+    with chromium() as (page, complaints):
+        page.goto((site / "guide" / "apps.html").as_uri())
+        page.click("label[for=__search]:visible")
+        page.fill("input.md-search__input", "semihosting")
+        page.wait_for_selector(".md-search-result__link")
+        links = page.eval_on_selector_all(".md-search-result__link", "found => found.map((link) => link.pathname)")
+        assert str(site / "tutorials" / "board.html") in links
+        assert complaints == []
