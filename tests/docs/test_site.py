@@ -71,9 +71,10 @@ def test_notebooks_are_pages_with_their_outputs(site: Path) -> None:
 def test_search_works_from_files(site: Path) -> None:
     with chromium() as (page, complaints):
         page.goto((site / "guide" / "apps.html").as_uri())
-        page.click("label[for=__search]:visible")
-        page.fill("input.md-search__input", "semihosting")
-        page.wait_for_selector(".md-search-result__link")
+        page.set_default_timeout(60_000)
+        page.focus("input.md-search__input")
+        page.keyboard.type("semihosting")
+        page.wait_for_selector(".md-search-result__link", state="attached")
         links = page.eval_on_selector_all(".md-search-result__link", "found => found.map((link) => link.pathname)")
         assert str(site / "tutorials" / "board.html") in links
         assert complaints == []
