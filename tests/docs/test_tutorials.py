@@ -94,7 +94,7 @@ def test_it_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, upd
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m edgec "$@"\n', encoding="utf-8")
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
     for name_of, place in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "runtime")):
         monkeypatch.setenv(name_of, str(tmp_path / place))
     folder = tmp_path / "empty"
