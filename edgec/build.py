@@ -156,6 +156,8 @@ class Built:
     @cached_property
     def network(self) -> Network:
         """The loaded artefact that calls run on; it has ``threads`` threads."""
+        if self.compiler is None and not self.options.device.is_compiled_here:
+            compiler_for(self.options.device, None)  # says why there is none
         if self.compiler is None:
             raise UsageError("the artefact is not compiled", hint="build it with compile=True", where=str(self.folder))
         return Network(self.folder, self.options.threads)
@@ -237,7 +239,7 @@ def build(
     if out is not None:
         refuse_foreign(Path(out))  # before the work, not after it
     choose_extras(extras, options.device, options.name)
-    is_compiled = options.device.hosted or "web" in extras
+    is_compiled = options.device.is_compiled_here and (options.device.hosted or "web" in extras)
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
     if parsed is None and options.pre is not None:

@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 
-from edgec.ir.graph import sizes_in
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.sample import extents, few, given, permutation, positions_in
@@ -46,7 +45,7 @@ def straighten_movement(n, view):
     for length in range(len(chain), 1, -1):
         part = chain[:length]
         x = part[-1].args[0]
-        if any(sizes_in(m) for m in (x, *part)):  # positions are followed one by one
+        if any(m.sizes for m in (x, *part)):  # positions are followed one by one
             continue
         moves = sum(m.op != "reshape" for m in part)
         if moves < 2 or not all(_is_small(m) for m in (x, *part)) or not n.type.elements:

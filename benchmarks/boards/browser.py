@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -34,19 +34,33 @@ class _Quiet(SimpleHTTPRequestHandler):
 _Quiet.extensions_map = {**_Quiet.extensions_map, ".mjs": "text/javascript", ".wasm": "application/wasm"}
 
 
+class _Isolated(_Quiet):
+    def end_headers(self) -> None:
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a folder, as long as the block lasts."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+def served(folder: Path, isolated: bool = False) -> Iterator[str]:
+    """The address of a folder, as long as the block lasts; ``isolated`` pages may share memory with workers."""
+    handler = _Isolated if isolated else _Quiet
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/"
         server.shutdown()
 
 
 class Browser:
-    """One window. Use it in a ``with`` statement."""
+    """One window, with more ``flags`` and ``without`` some of the usual ones. Use it in a ``with`` statement."""
 
-    def __init__(self, driver: str = "chromedriver", chromium: str = "chromium") -> None:
+    def __init__(
+        self,
+        driver: str = "chromedriver",
+        chromium: str = "chromium",
+        flags: Sequence[str] = (),
+        without: Sequence[str] = (),
+    ) -> None:
         self._profile = tempfile.mkdtemp(prefix="edgec-browser-")
         self._process = subprocess.Popen(
             [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -54,7 +68,8 @@ class Browser:
         assert self._process.stdout is not None
         line = next(line for line in self._process.stdout if "started successfully on port" in line)
         self._address = f"http://127.0.0.1:{line.rsplit(maxsplit=1)[1].rstrip('.')}/session"
-        options = {"binary": shutil.which(chromium), "args": [*_FLAGS, f"--user-data-dir={self._profile}"]}
+        arguments = [*(flag for flag in _FLAGS if flag not in without), *flags]
+        options = {"binary": shutil.which(chromium), "args": [*arguments, f"--user-data-dir={self._profile}"]}
         wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "timeouts": {"script": 300_000}}}}
         self._address += f"/{self._call('', wanted)['sessionId']}"
 

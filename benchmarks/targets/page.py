@@ -20,7 +20,7 @@ A small classifier of color pictures, built for every device with every app, in 
 pictures), with its height and width fixed and open. A cell is
 
 - **ran**: the code, or the app's own program, ran here, and its answer is onnxruntime's: in this process, under
-  qemu, Node.js, PoCL, or with CUDA kernels in emulation;
+  qemu, Node.js, Chromium, PoCL, or with CUDA kernels in emulation;
 - **validated**: what was built was examined by a tool of the target, but nothing here runs it;
 - **built**: compiled by the target's compiler, and nothing here runs it;
 - **refused**: edgec says in words why this is not offered.

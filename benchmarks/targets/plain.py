@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import edgec
-from benchmarks.targets.programs import Outcome, Sample, called, objects
+from benchmarks.targets.programs import Outcome, Sample, called, objects, on_webgpu
 from edgec.artifact.folder import read_lock
 from edgec.bench.remote import compile_runner
 from edgec.build import Built
@@ -32,6 +32,8 @@ _CLANGS = ("clang", *(f"clang-{n}" for n in range(21, 13, -1)))
 
 def check(model: Path, device: Device, sample: Sample, settings: Mapping[str, Any], folder: Path) -> Outcome:
     """The network beside onnxruntime. Raises CheckError where they differ."""
+    if device.language == "wgsl":
+        return on_webgpu(edgec.build(model, folder, **settings), sample)
     link, how = _way(device)
     if how is None:
         built = edgec.build(model, folder, compile=False, **settings)

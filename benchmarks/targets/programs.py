@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.boards.webgpu import NoAdapter, webgpu
 from benchmarks.targets.network import LABELS
 from edgec.build import Built
 from edgec.device.apk import INSTALL
@@ -168,7 +169,25 @@ def embedded(built: Built, sample: Sample) -> Outcome:
     return Outcome("ran", f"qemu-system-arm -M {machine}")
 
 
+def on_webgpu(built: Built, sample: Sample) -> Outcome:
+    """The module in a headless Chromium, on its adapter in software."""
+    tool("chromium", "apt install chromium"), tool("chromedriver", "apt install chromium-driver")
+    try:
+        with webgpu(built.folder) as pages:
+            (found,) = pages.run(built.folder, [{built.graph.inputs[0].attributes["name"]: sample.image}])
+    except NoAdapter as problem:
+        raise ToolchainError(str(problem), hint="apt install chromium") from None
+    except RuntimeError as problem:
+        raise CheckError(str(problem)) from None
+    (scores,) = found.values()
+    if not np.allclose(scores.reshape(-1), sample.scores.reshape(-1), atol=1e-4 * np.abs(sample.scores).max()):
+        raise CheckError(f"the module answers {scores}, and the reference {sample.scores}")
+    return Outcome("ran", "Chromium, its adapter in software")
+
+
 def web(built: Built, sample: Sample) -> Outcome:
+    if built.options.device.language == "wgsl":
+        return on_webgpu(built, sample)
     folder, name = built.folder / "web", built.options.name
     (folder / "image.bin").write_bytes(sample.image.tobytes())
     called(tool("node", "install Node.js"), Path(__file__).with_name("run.mjs"), folder, name)

@@ -219,6 +219,9 @@ def _batches(packed: Sequence[bytes]) -> list[list[bytes]]:
 def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
     """The runner of an artefact as one program that needs no library of the device but the driver of its GPU."""
     options, folder = built.options, built.folder
+    if options.threads > 1 and not options.device.hosted:
+        hint = "leave out --threads; the package of --app web has them, in Node.js too"
+        raise UsageError(f"programs for '{options.device.name}' have one thread", hint=hint, where="--threads")
     lock = read_lock(folder)
     defines = ["EC_PROFILE"] if profile else []
     if options.device.language == "cuda":

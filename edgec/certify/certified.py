@@ -13,7 +13,7 @@ from edgec.build import Built
 from edgec.certify import vnnlib
 from edgec.certify.against import Difference, apart, read_box
 from edgec.certify.attack import Run
-from edgec.certify.emitted import network_of
+from edgec.certify.emitted import network_of, sums_in_any_order
 from edgec.certify.network import Bounds, Network
 from edgec.certify.properties import NORMS, Case, Clause, around, no_other_class, read_number
 from edgec.certify.ranges import Array
@@ -64,13 +64,17 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Certified:
-    """All certificates of a network, and what they are about."""
+    """All certificates of a network, and what they are about.
+
+    ``any_order`` are the nodes whose sums of floats are counted in any order: of all others that of the code is known.
+    """
 
     certificates: tuple[Certificate, ...]
     what: str
     replayed: bool
     kernels: int
     seconds: float
+    any_order: tuple[str, ...] = ()
 
     @property
     def share(self) -> float:
@@ -94,6 +98,7 @@ def certify(
     against: str | None,
     box: str | None,
     limit: float | None,
+    any_order: bool,
     seconds: float,
     seed: int,
     progress: Progress,
@@ -107,16 +112,17 @@ def certify(
         inputs, eps = read_box(box, "--box")
     _check_against(against, limit, property, output, radius)
     distance = _checked(inputs, eps, norm, property, seconds)
+    progress("certify", "rules")
+    network = network_of(built.stages.plan, built.program, built.options, any_order)
+    kernels, unknown = len(built.program.kernels), sums_in_any_order(network)
+    runs = built.compiler is not None and runs_here(built.options.device, built.compiler)
     if against is not None:
         assert inputs is not None
-        found_apart = apart(built, inputs, distance, norm, _limits(within), limit, seconds, seed, progress)
+        orders = network.orders
+        found_apart = apart(built, inputs, distance, norm, _limits(within), limit, orders, seconds, seed, progress)
         made = tuple(Certificate(a.verdict, (), differences=a.differences) for a in found_apart)
         what = f"difference from the model, for {_near(distance, norm)}"
-        runs = built.compiler is not None and runs_here(built.options.device, built.compiler)
-        return Certified(made, what, runs, len(built.program.kernels), time.perf_counter() - begun)
-    progress("certify", "rules")
-    network, kernels = network_of(built.stages.plan, built.program, built.options), len(built.program.kernels)
-    runs = built.compiler is not None and runs_here(built.options.device, built.compiler)
+        return Certified(made, what, runs, kernels, time.perf_counter() - begun, unknown)
     run: Run = built.run if runs else lambda arrays: run_graph(built.graph, arrays)
     types = {name: n.type for name, n in network.inputs.items()}
     certificates: list[Certificate] = []
@@ -130,7 +136,7 @@ def certify(
             if verdict.status == "violated":
                 break
         what = f"property {Path(property).name}"
-        return Certified(tuple(certificates), what, runs, kernels, time.perf_counter() - begun)
+        return Certified(tuple(certificates), what, runs, kernels, time.perf_counter() - begun, unknown)
     sets = inputs_for(built.graph, inputs, 1, seed)
     limits = _limits(within)
     for k, arrays in enumerate(sets):
@@ -146,7 +152,7 @@ def certify(
         network.until = time.perf_counter() + seconds
         reach = _radius(network, case, arrays, distance, norm, limits) if radius and clauses else None
         certificates.append(Certificate(verdict, outputs, label, reach))
-    return Certified(tuple(certificates), _near(distance, norm), runs, kernels, time.perf_counter() - begun)
+    return Certified(tuple(certificates), _near(distance, norm), runs, kernels, time.perf_counter() - begun, unknown)
 
 
 def _near(distance: float, norm: str) -> str:

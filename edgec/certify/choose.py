@@ -11,11 +11,13 @@ import numpy as np
 from edgec.certify.elementwise import RANGES, Place
 from edgec.certify.maps import Map, Move
 from edgec.certify.ranges import Array
-from edgec.certify.reductions import Extreme, Product, window_parts
+from edgec.certify.reductions import Extreme, Product
 from edgec.certify.rules import Elementwise, Leaky, Moved, Rule, Weighted
+from edgec.certify.windows import window_parts
 from edgec.ir.evaluate import evaluate_node
 from edgec.ir.graph import Graph, Node
 from edgec.ir.types import FLOATS
+from edgec.schedule.order import Order
 
 #: Operators that only move elements.
 MOVEMENTS = frozenset(
@@ -57,13 +59,20 @@ def read_by_sums(graph: Graph) -> set[Node]:
     return found
 
 
-def rule(n: Node, varies: Collection[Node], fixed: Mapping[Node, Array], settles: bool, is_whole: bool) -> Rule | None:
+def rule(
+    n: Node,
+    varies: Collection[Node],
+    fixed: Mapping[Node, Array],
+    settles: bool,
+    is_whole: bool,
+    order: Order | None = None,
+) -> Rule | None:
     """The rule of a node, of whose operands those in ``varies`` are not known; None where there is none.
 
-    ``fixed`` are the values of all others; ``settles`` and ``is_whole`` are what `Place` says.
+    ``fixed`` are the values of all others; ``settles``, ``is_whole`` and ``order`` are what `Place` says.
     """
     operands = tuple(k for k, a in enumerate(n.args) if a in varies)
-    place = Place(n, settles, is_whole)
+    place = Place(n, settles, is_whole, order)
     values = {k: _wide(n, k, fixed[a]) for k, a in enumerate(n.args) if a not in varies}
     if n.op in RANGES:
         leaky = leaky_choice(n, fixed)
@@ -88,10 +97,11 @@ def rule(n: Node, varies: Collection[Node], fixed: Mapping[Node, Array], settles
     if is_weighted:
         k = operands[0]
         sizes = {j: np.abs(v) for j, v in values.items()}
-        found = _with(Weighted(place, operands), terms=terms_of(n), map=Map(n, k, values), magnitudes=Map(n, k, sizes))
+        found = _with(Weighted(place, operands), terms=terms_of(n), map=Map(n, k, values), magnitudes=Map(n, k, sizes),
+            constants=values)  # fmt: skip
         found.is_linear = True
         return found
-    if n.op == "matmul" and n.args[0] is not n.args[1]:
+    if n.op == "matmul":  # of a value with itself too: planes of two values hold where they are one
         return _with(Product(place, operands), terms=terms_of(n))
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from edgec.ir.dtypes import ends
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node
 from edgec.ir.types import FLOATS
+from edgec.schedule.order import Order
 
 #: Unit roundoffs that a quotient may lose: the code may multiply by a reciprocal.
 _DIVISION = 3.0
@@ -23,12 +24,14 @@ class Place:
     """An operator where it stands.
 
     ``settles``: what is computed for an element is stored and read as that, by whoever reads it, so that a step in
-    between is one step for all. ``takes_whole``: its first operand has whole numbers for values.
+    between is one step for all. ``takes_whole``: its first operand has whole numbers for values. ``order`` is that of
+    the additions of a sum of floats; without one it is any.
     """
 
     node: Node
     settles: bool = False
     takes_whole: bool = False
+    order: Order | None = None
 
     @property
     def dtype(self) -> str:
@@ -74,8 +77,9 @@ def stretched(r: Range, rank: int) -> Range:
     """The same of a range."""
     parts = r.sum
     if parts is not None:
-        parts = Sum(aligned(parts.carried, rank), aligned(parts.mass, rank), parts.terms)
-    return Range(aligned(r.low, rank), aligned(r.high, rank), aligned(r.error, rank), parts)
+        parts = replace(parts, carried=aligned(parts.carried, rank), mass=aligned(parts.mass, rank))
+    low, high, error = (aligned(x, rank) for x in (r.low, r.high, r.error))
+    return replace(r, low=low, high=high, error=error, sum=parts)
 
 
 def rounded(p: Place, low: Array, high: Array, carried: Array, units: float = 1.0) -> Range:
@@ -95,7 +99,7 @@ def _added(p: Place, args: Sequence[Range]) -> Range:
     low, high = (a.low + b.low, a.high + b.high) if p.node.op == "add" else (a.low - b.high, a.high - b.low)
     if p.is_of_one and p.node.op == "sub":
         low, high = 0 * low, 0 * high
-    if a.sum is None and b.sum is None:
+    if not a.is_open and not b.is_open:
         return rounded(p, low, high, a.error + b.error)
     x, y = a.terms, b.terms
     together = Sum(x.carried + y.carried, x.mass + y.mass, x.terms + y.terms)
@@ -132,7 +136,10 @@ def _extreme(p: Place, args: Sequence[Range]) -> Range:
     of = np.maximum if p.node.op == "max" else np.minimum
     a, b = args
     lost = 0 * (a.low + b.low)
-    return Range(of(a.low, b.low) + lost, of(a.high, b.high) + lost, np.maximum(a.error, b.error) + lost)
+    ends = max if p.node.op == "max" else min
+    limits = ends(a.least, b.least), ends(a.greatest, b.greatest)
+    low, high, error = of(a.low, b.low) + lost, of(a.high, b.high) + lost, np.maximum(a.error, b.error) + lost
+    return Range(low, high, error, None, *limits)
 
 
 def _negated(p: Place, args: Sequence[Range]) -> Range:
@@ -163,7 +170,8 @@ def stepped(p: Place, a: Range, step: Callable[[Array], Array]) -> Range:
         error = 0 * low
     else:
         low, high, error = step(a.low), step(a.high), np.floor(a.error + 1) * (a.error > 0)
-    return checked(low, high, error) if p.is_float else whole(low, high, error, p.ends)
+    limits = float(step(np.array(a.floor))), float(step(np.array(a.ceiling)))
+    return checked(low, high, error) if p.is_float else whole(low, high, error, p.ends, None, limits)
 
 
 def _truth(a: Range) -> Range:

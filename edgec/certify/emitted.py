@@ -10,10 +10,11 @@ from edgec.fuse import Plan
 from edgec.ir.types import FLOATS
 from edgec.options import Options
 from edgec.options.dispatch import require_one
+from edgec.schedule.order import is_sum, orders_of
 from edgec.schedule.program import Kernel, Program
 from edgec.text import listed
 
-#: Kernels that compute each element by its formula, with the terms of its sums in any order.
+#: Kernels that compute each element by its formula, with the terms of its sums in an order of their own.
 _BY_FORMULA = frozenset({"contract", "sparse", "row", "window", "map", "transpose", "halo_fill", "chain", "procedure"})
 #: The other kernels of a CPU, what they do otherwise, and how to have none of them.
 _OTHERS = {
@@ -24,15 +25,21 @@ _OTHERS = {
 }
 
 
-def network_of(plan: Plan | None, program: Program, options: Options) -> Network:
-    """The network whose bounds hold for the code of a program.
+def network_of(plan: Plan | None, program: Program, options: Options, any_order: bool = False) -> Network:
+    """The network whose bounds hold for the code of a program, with its order of additions or with ``any_order``.
 
     Raises ModelError for kernels, types and devices whose rounding has no bound, in words.
     """
     if plan is None:
         raise ModelError("the build began after its plan, which bounds are made of", hint="certify the model itself")
     require_formulas(plan, program, options)
-    return Network(plan)
+    return Network(plan, {} if any_order else orders_of(program.kernels, program.views))
+
+
+def sums_in_any_order(network: Network) -> tuple[str, ...]:
+    """Names of the sums of floats whose order is not known."""
+    nodes = [n for n in network.graph.nodes() if is_sum(n) and n not in network.orders]
+    return tuple(dict.fromkeys((*network.graph.names(n), n.op)[0] for n in nodes))
 
 
 def require_formulas(plan: Plan, program: Program, options: Options) -> None:

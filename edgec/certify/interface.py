@@ -33,6 +33,7 @@ def certify(
     against: str | None = None,
     box: str | None = None,
     limit: float | None = None,
+    any_order: bool = False,
     seconds: float = 60.0,
     seed: int = 0,
     progress: Progress = silent,
@@ -42,9 +43,10 @@ def certify(
 
     Inputs are at most ``eps`` (a number, or a text such as "2/255") from a sample of ``inputs`` by the ``norm`` "inf"
     or "2", and between the two numbers of ``within``; the class of the sample is to stay the greatest of ``output``.
-    Or a ``property`` is a .vnnlib file. Bounds count the rounding of fp32 with sums in any order. Where they do not
-    decide, the box of a few inputs, or the choices of a network of many, are cut for ``seconds``. ``radius`` asks for
-    the greatest distance that bounds hold for. ``box`` is FILE:DISTANCE in the place of ``inputs`` and ``eps``.
+    Or a ``property`` is a .vnnlib file. Bounds count the rounding of fp32 in the order of additions that the code has,
+    or with ``any_order`` in any. Where they do not decide, the box of a few inputs, or the choices of a network of
+    many, are cut for ``seconds``. ``radius`` asks for the greatest distance that bounds hold for. ``box`` is
+    FILE:DISTANCE in the place of ``inputs`` and ``eps``.
 
     ``against`` "float" asks for the difference between the outputs of the code and those of the model, as a function of
     real numbers, for all these inputs; it is to be at most ``limit``, where one is given. Raises UsageError for a
@@ -52,5 +54,19 @@ def certify(
     """
     built = built_of(model, progress, settings)
     return certified(
-        built, inputs, eps, norm, property, within, output, radius, against, box, limit, seconds, seed, progress
+        built,
+        inputs,
+        eps,
+        norm,
+        property,
+        within,
+        output,
+        radius,
+        against,
+        box,
+        limit,
+        any_order,
+        seconds,
+        seed,
+        progress,
     )

@@ -19,15 +19,19 @@ import numpy as np
 
 from edgec.certify.curves import scalar
 from edgec.certify.domain import Domain
+from edgec.certify.local import Chain, Linked, apart
 from edgec.certify.network import Bounds, Known, Network, Passed, Shares
 from edgec.certify.pairs import Pair, bend, pairs, values
 from edgec.certify.ranges import U64, Array, Range, met
 from edgec.certify.rules import Leaky, dot, lost
+from edgec.certify.softmax import operand_below_maximum
 from edgec.check.float64 import in_double
+from edgec.differentiate.composites import softmax_operand
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Graph, Node, intern, placeholder, rewrite
+from edgec.schedule.order import Order
 from edgec.text import listed, printable
 
 #: Bytes of rows that pass back at a time.
@@ -40,8 +44,14 @@ class Joint(Network):
     Raises ModelError where inputs or outputs differ, or for operators without bounds.
     """
 
-    def __init__(self, plan: Plan, reference: Graph, samples: Sequence[Mapping[str, Array]]) -> None:
-        super().__init__(plan)
+    def __init__(
+        self,
+        plan: Plan,
+        reference: Graph,
+        samples: Sequence[Mapping[str, Array]],
+        orders: Mapping[Node, Order] | None = None,
+    ) -> None:
+        super().__init__(plan, orders)
         _refuse_others(plan.graph, reference)
         inputs = {str(n.attributes["name"]): n for n in plan.graph.inputs}
         # In double precision: constants that are computed from constants are then as good as those of real numbers.
@@ -59,6 +69,7 @@ class Joint(Network):
         self.exactly = frozenset(others) - frozenset(self.order)
         names = {str(t.attributes["name"]): str(n.attributes["name"]) for t, n in self.twins.items()}
         given = [{twin: _wide(s[name]) for twin, name in names.items()} for s in samples]
+        self.twin_of = {own: twin for twin, own in self.twins.items()}
         self.inputs |= {names[str(n.attributes["name"])]: self.twins[n] for n in others if n in self.twins}
         self.pairs = self._paired(others, samples, given)
         self.by_reference = {p.reference.node: p for p in self.pairs}
@@ -84,23 +95,40 @@ class Joint(Network):
         answers = {}
         for name, n in self.outputs.items():
             other = self.reference[name]
-            own, real, count = found.seen[n], found.seen[other], int(n.type.elements)
-            with np.errstate(all="ignore"):
-                low = np.nextafter((own.low - real.high).reshape(-1), -np.inf)
-                high = np.nextafter((own.high - real.low).reshape(-1), np.inf)
-            step = max(1, _ROOM // (32 * max(1, self._width(n))))
-            for start in range(0, count, step):
-                if self.is_late:
-                    break
-                part = slice(start, min(count, start + step))
-                rows = _units(np.arange(part.start, part.stop), n.type.shape)
-                least, _ = self.back({n: rows, other: -rows}, found)
-                half = least.shape[1] // 2
-                low[part] = np.fmax(low[part], least[0, :half])
-                high[part] = np.fmin(high[part], -least[0, half:])
-            low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-            answers[name] = low.reshape(n.type.shape), high.reshape(n.type.shape)
+            low, high = self._difference(n, other, found)
+            own, real = operand_below_maximum(n), softmax_operand(other)
+            if own is not None and real is not None and _is_same(own, real) and own[0] in self.stored:
+                z, axes, lost = own
+                with np.errstate(all="ignore"):
+                    ends = self._difference(z, real[0], found)
+                    away = np.maximum(np.abs(ends[0]), np.abs(ends[1])).max(axis=axes, keepdims=True)
+                    # The derivatives of an element p by all operands are together 2 p (1 - p), at most 1/2.
+                    far = np.where(away < np.inf, np.minimum(away / 2 * (1 + 8 * U64), 1.0) + lost, np.inf)
+                low, high = np.maximum(low, -far), np.minimum(high, far)
+            answers[name] = low, high
         return answers
+
+    def _difference(self, n: Node, other: Node, found: Bounds) -> tuple[Array, Array]:
+        """Bounds of what is computed for a node, less a value of the reference."""
+        count, shape = int(n.type.elements), n.type.shape
+        with np.errstate(all="ignore"):
+            order = tuple(range(n.type.rank))
+            low, high = self._between(n, other, np.ones(shape), np.zeros(shape), order, found)
+            if n not in found.noise:  # what is stored of it has the error of its kernel
+                low, high = low - found.exact[n].error, high + found.exact[n].error
+        low, high = (np.broadcast_to(x, (1, *shape)).reshape(-1).copy() for x in (low, high))
+        step = max(1, _ROOM // (32 * max(1, self._width(n))))
+        for start in range(0, count, step):
+            if self.is_late:
+                break
+            part = slice(start, min(count, start + step))
+            rows = _units(np.arange(part.start, part.stop), shape)
+            least, _ = self.back({n: rows, other: -rows}, found)
+            half = least.shape[1] // 2
+            low[part] = np.fmax(low[part], least[0, :half])
+            high[part] = np.fmin(high[part], -least[0, half:])
+        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+        return low.reshape(shape), high.reshape(shape)
 
     def _input(self, n: Node) -> Node:
         return self.twins.get(n, n)
@@ -119,11 +147,43 @@ class Joint(Network):
                     self._keep(p.program.operand, self._beside(p, found), found)
 
     def _limits(self, p: Pair, found: Bounds) -> tuple[Array, Array]:
-        """The difference of the operands of a pair is at most what their ranges leave."""
-        m, v = found.seen[p.program.operand], _ordered(found.seen[p.reference.operand], p.order)
-        low, high = p.scale * m.low + p.shift - v.high, p.scale * m.high + p.shift - v.low
-        slack = 8 * U64 * (p.scale * m.magnitude + np.abs(p.shift) + v.magnitude)
-        return low - slack, high + slack
+        """The least and the greatest difference of the operands of a pair, without rows."""
+        return self._between(p.program.operand, p.reference.operand, p.scale, p.shift, p.order, found)
+
+    def _between(
+        self, m: Node, v: Node, scale: Array, shift: Array, order: tuple[int, ...], found: Bounds
+    ) -> tuple[Array, Array]:
+        """Bounds of scale * m + shift - v: what their ranges leave, and what the bends before them leave (`local`)."""
+        own, real = found.seen[m], _ordered(found.seen[v], order)
+        low, high = scale * own.low + shift - real.high, scale * own.high + shift - real.low
+        slack = 8 * U64 * (scale * own.magnitude + np.abs(shift) + real.magnitude)
+        low, high = low - slack, high + slack
+        if found.domain.boxes > 1:
+            return low, high
+        place = {n: k for k, n in enumerate(self.order)}
+        program = Chain(m, self.by_program, self.rules, found.seen, found.noise, place)
+        reference = Chain(v, self.by_reference, self.rules, found.seen, {}, place)
+        linked = [link for n in program.leaves if (link := self._link(n, found)) and link.reference in reference.leaves]
+        nearer = apart(program, reference, linked, found.seen, scale, shift, order)
+        return (low, high) if nearer is None else (np.fmax(low, nearer[0]), np.fmin(high, nearer[1]))
+
+    def _link(self, n: Node, found: Bounds) -> Linked | None:
+        """A value of the program that one of the reference is near to, with the bounds of their difference."""
+        twin = self.twin_of.get(n)
+        if twin is not None:
+            one, none = np.ones(n.type.shape), np.zeros(n.type.shape)
+            return Linked(n, twin, one, none, tuple(range(n.type.rank)), none[None], none[None])
+        p = self.by_program.get(n)
+        if p is None or n not in self.apart:
+            return None
+        (low, high), (least, most, extra) = self.apart[n], self._slopes(p, found)
+        ends = [slope * end for slope in (least, most) for end in (low, high)]
+        own, real = found.exact[n], _ordered(found.seen[p.reference.node], p.order)
+        slack = 8 * U64 * (p.scale * own.magnitude + np.abs(p.shift) + real.magnitude)
+        low = np.fmax(np.minimum.reduce(ends) + extra[0], p.scale * own.low + p.shift - real.high)
+        high = np.fmin(np.maximum.reduce(ends) + extra[1], p.scale * own.high + p.shift - real.low)
+        slack = slack + p.scale * found.noise[n] if n in found.noise else slack
+        return Linked(n, p.reference.node, p.scale, p.shift, p.order, low - slack, high + slack)
 
     def _tightened(self, n: Node, own: Range, found: Bounds) -> Range:
         return own if n in self.operands else super()._tightened(n, own, found)
@@ -255,6 +315,11 @@ def _chord(low: Array, high: Array, least: Array, most: Array) -> tuple[Array, A
     slope = np.where(low >= 0, most, np.where(high <= 0, least, slope))
     offset = np.maximum(ends[0] - slope * low, ends[1] - slope * high)
     return slope, np.where((low >= 0) | (high <= 0), 0.0, offset)
+
+
+def _is_same(own: tuple[Node, tuple[int, ...], float], real: tuple[Node, tuple[int, ...]]) -> bool:
+    """Have two softmaxes operands of one shape, and the same dimensions?"""
+    return own[0].type.shape == real[0].type.shape and own[1] == tuple(real[1])
 
 
 def _units(chosen: Array, shape: Sequence[int]) -> Array:

@@ -23,8 +23,9 @@ from edgec.differentiate.composites import softmax_operand
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir.evaluate import evaluate_node
-from edgec.ir.graph import Graph, Node, sizes_in
-from edgec.text import listed, printable
+from edgec.ir.graph import Graph, Node
+from edgec.schedule.order import Order
+from edgec.text import listed
 
 #: Types that the code computes with as its formulas say.
 _TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64"})
@@ -60,9 +61,13 @@ class Passed:
 
 
 class Network:
-    """A plan, with a rule for every node. Raises ModelError for what has no bounds, by name."""
+    """A plan, with a rule for every node; ``orders`` are those of the sums whose order is known.
 
-    def __init__(self, plan: Plan) -> None:
+    Raises ModelError for what has no bounds, by name.
+    """
+
+    def __init__(self, plan: Plan, orders: Mapping[Node, Order] | None = None) -> None:
+        self.orders = orders or {}
         graph = plan.graph
         self.graph = graph
         self.order = graph.nodes()
@@ -101,7 +106,7 @@ class Network:
                 varies.add(n)
             else:
                 takes = all(whole[a] for a in n.args)
-                made = None if n.type.dtype not in _TYPES else rule(n, varies, self.fixed, n in settles, takes)
+                made = None if n.type.dtype not in _TYPES else self._rule(n, varies, n in settles, takes)
                 if made is None:
                     name = n.op if n.type.dtype in _TYPES else f"{n.op} of {n.type.dtype}"
                     combine = n.attributes.get("combine")
@@ -114,6 +119,9 @@ class Network:
             named = [f"{op} ({listed(names[:3])})" if names else op for op, names in sorted(refused.items())]
             hint = "docs/guide/certify.md lists the operators that have bounds"
             raise ModelError(f"there are no bounds for {listed(named)}", hint=hint)
+
+    def _rule(self, n: Node, varies: Collection[Node], settles: bool, takes: bool) -> Rule | None:
+        return rule(n, varies, self.fixed, settles, takes, self.orders.get(n))
 
     @property
     def is_late(self) -> bool:
@@ -342,14 +350,9 @@ def _settling(order: Iterable[Node], users: Mapping[Node, list[Node]], stored: s
 def refuse_kinds(plan: Plan) -> None:
     """Raises ModelError for networks whose results are not those of one graph of known sizes."""
     graph = plan.graph
-    if graph.sizes or any(sizes_in(n) for n in graph.nodes()):
+    if graph.sizes or any(n.sizes for n in graph.nodes()):
         raise ModelError("sizes that are known only at run time have no bounds", hint="give them with --shape")
     if graph.demands:
         raise ModelError(f"a network that may refuse its inputs has no bounds: {graph.demands[0][0]}")
     if plan.guards:
         raise ModelError("a network with branches has no bounds")
-    for name, n in graph.outputs:
-        if n.op in ("input", "const"):
-            what = "an input" if n.op == "input" else "a constant"
-            hint = "leave it out of the outputs of the model"
-            raise ModelError(f"output '{printable(name)}' is {what}, of which there is nothing to bound", hint=hint)

@@ -156,7 +156,7 @@ class _Pairs:
                 return None
             weights = self.found[n.args[1 - k]].low
             pair = product_with_weights(n, self.found[n.args[k]], weights, k, terms, own)
-        elif n.op == "matmul" and n.args[0] is not n.args[1]:
+        elif n.op == "matmul":
             pair = product_of_two(n, self.found[n.args[0]], self.found[n.args[1]], terms, own)
         else:
             return None

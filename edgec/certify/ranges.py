@@ -7,6 +7,7 @@ through everything that is computed from it, and becomes an infinite bound in an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Union
 
 import numpy as np
@@ -34,12 +35,14 @@ def gamma(terms: int, unit: float) -> float:
 class Sum:
     """The error of a sum, taken apart: terms may still be added to it, and the code may add them in any order.
 
-    ``carried`` is the error of its terms, ``mass`` the sum of their magnitudes, ``terms`` their number.
+    ``carried`` is the error of its terms, ``mass`` the sum of their magnitudes, ``terms`` their number. ``is_closed``:
+    the order of the code is known, and what is added behind it is an addition of its own.
     """
 
     carried: Array
     mass: Array
     terms: int
+    is_closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,27 @@ class Range:
     """A set of values: the exact ones are in ``low`` to ``high``, and what is computed is within ``error`` of them.
 
     All three are arrays [boxes, elements...]; ``error`` may have extents of 1. ``sum`` is given where the value is a
-    sum that the same kernel goes on with.
+    sum that the same kernel goes on with. Whatever the error, nothing computed is below ``floor`` or above ``ceiling``.
     """
 
     low: Array
     high: Array
     error: Array
     sum: Sum | None = None
+    floor: float = -inf
+    ceiling: float = inf
+
+    @property
+    def least(self) -> float:
+        """The least number that is computed in any box."""
+        found = float((self.low - self.error).min(initial=inf))
+        return max(found, self.floor) if found == found else self.floor
+
+    @property
+    def greatest(self) -> float:
+        """The greatest number that is computed in any box."""
+        found = float((self.high + self.error).max(initial=-inf))
+        return min(found, self.ceiling) if found == found else self.ceiling
 
     @property
     def magnitude(self) -> Array:
@@ -68,9 +85,14 @@ class Range:
         return checked(self.low - self.error, self.high + self.error, np.zeros_like(self.error))
 
     @property
+    def is_open(self) -> bool:
+        """Is it a sum to which the code may add more terms in any order?"""
+        return self.sum is not None and not self.sum.is_closed
+
+    @property
     def terms(self) -> Sum:
         """The value as a sum; of one term where it is none."""
-        if self.sum is not None:
+        if self.sum is not None and not self.sum.is_closed:
             return self.sum
         return Sum(self.error, self.magnitude + self.error, 1)
 
@@ -92,15 +114,29 @@ def checked(low: Array, high: Array, error: Array, sum: Sum | None = None) -> Ra
         return _within(low, high, error, sum, -GREATEST, GREATEST)
 
 
-def whole(low: Array, high: Array, error: Array, ends: tuple[float, float], sum: Sum | None = None) -> Range:
-    """Bounds of integers, which doubles hold exactly; NaN where they leave their type and wrap around."""
+def whole(
+    low: Array,
+    high: Array,
+    error: Array,
+    ends: tuple[float, float],
+    sum: Sum | None = None,
+    limits: tuple[float, float] = (-inf, inf),
+) -> Range:
+    """Bounds of integers, which doubles hold exactly; NaN where they leave their type and wrap around.
+
+    ``limits`` are numbers that nothing computed is below or above, whatever its error.
+    """
     least, greatest = max(ends[0], -(2.0**52)), min(ends[1], 2.0**52)
     with np.errstate(all="ignore"):
-        return _within(low, high, error, sum, least, greatest)
+        return _within(low, high, error, sum, least, greatest, limits)
 
 
-def _within(low: Array, high: Array, error: Array, sum: Sum | None, least: float, greatest: float) -> Range:
-    inside = (low - error >= least) & (high + error <= greatest)
+def _within(
+    low: Array, high: Array, error: Array, sum: Sum | None, least: float, greatest: float,
+    limits: tuple[float, float] = (-inf, inf),
+) -> Range:  # fmt: skip
+    inside = (np.maximum(low - error, limits[0]) >= least) & (np.minimum(high + error, limits[1]) <= greatest)
+    inside &= (low >= least) & (high <= greatest)
     nothing = np.where(inside, 0.0, np.nan)
     return Range(low + nothing, high + nothing, error + nothing, sum)
 

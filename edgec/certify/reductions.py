@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -10,30 +10,7 @@ import numpy as np
 from edgec.certify.elementwise import aligned
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
 from edgec.certify.rules import Ranges, Rows, Rule, dot, lost
-from edgec.ir.graph import Node
-
-Part = tuple[slice, ...]
-
-
-def window_parts(n: Node) -> list[Part]:
-    """For every place in a window of a reduction or a pool, the elements of the operand that are there: of the shape
-    of the result."""
-    extents = n.args[0].type.shape
-    if n.op == "reduce":
-        axes = n.attributes["axes"]
-        places = product(*(range(extents[a]) for a in axes))
-        at = (dict(zip(axes, place)) for place in places)
-        return [tuple(slice(p[d], p[d] + 1) if d in p else slice(None) for d in range(len(extents))) for p in at]
-    kernel, strides, dilations = (n.attributes[k] for k in ("kernel", "strides", "dilations"))
-    lead = len(extents) - len(kernel)
-    found = []
-    for place in product(*(range(k) for k in kernel)):
-        inner = (
-            slice(t * d, t * d + (count - 1) * s + 1, s)
-            for t, d, s, count in zip(place, dilations, strides, n.type.shape[lead:])
-        )
-        found.append((*(slice(None),) * lead, *inner))
-    return found
+from edgec.certify.windows import Part
 
 
 class Extreme(Rule):
@@ -95,7 +72,10 @@ class Product(Rule):
         low, high = center - reach, center + reach
         if not self.place.is_float:
             return whole(np.ceil(low - 1e-6), np.floor(high + 1e-6), carried, self.place.ends, parts)
-        error = carried + gamma(self.terms, self.place.unit) * parts.mass * (1 + 1e-6) + self.terms * TINY
+        order = self.place.order
+        terms = self.terms if order is None else order.depth
+        parts = replace(parts, is_closed=order is not None)
+        error = carried + gamma(terms, self.place.unit) * parts.mass * (1 + 1e-6) + self.terms * TINY
         return checked(low, high, error, parts)
 
     def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:

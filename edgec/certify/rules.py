@@ -8,8 +8,8 @@ suits the sign of every element (CROWN: Zhang et al., 2018; DeepPoly: Singh et a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -18,6 +18,7 @@ from edgec.certify.elementwise import RANGES, Place, aligned, stretched
 from edgec.certify.maps import Map, Move
 from edgec.certify.planes import PLANES, Planes, extreme_planes
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
+from edgec.certify.rounding import lost_in_order
 
 Ranges = Sequence[Range]
 
@@ -92,8 +93,9 @@ class Elementwise(Rule):
         low, high, error = (np.broadcast_to(x, shape) for x in (found.low, found.high, found.error))
         parts = found.sum
         if parts is not None:
-            parts = Sum(np.broadcast_to(parts.carried, shape), np.broadcast_to(parts.mass, shape), parts.terms)
-        return Range(low, high, error, parts)
+            carried, mass = (np.broadcast_to(x, shape) for x in (parts.carried, parts.mass))
+            parts = replace(parts, carried=carried, mass=mass)
+        return replace(found, low=low, high=high, error=error, sum=parts)
 
     def planes(self, args: Ranges, share: Array | None = None) -> Planes:
         """The planes between which the result is; the free slope of a maximum is ``share``."""
@@ -219,6 +221,7 @@ class Weighted(Rule):
     terms: int
     map: Map
     magnitudes: Map
+    constants: Mapping[int, Array]
 
     def range(self, args: Ranges) -> Range:
         a = args[self.operands[0]]
@@ -235,8 +238,13 @@ class Weighted(Rule):
         low, high = center - reach, center + reach
         if not self.place.is_float:
             return whole(np.ceil(low - 1e-6), np.floor(high + 1e-6), carried, self.place.ends, parts)
-        error = carried + gamma(self.terms, self.place.unit) * mass * (1 + 1e-6) + self.terms * TINY
-        return checked(low, high, error, parts)
+        k, order, unit = self.operands[0], self.place.order, self.place.unit
+        if order is None:
+            error = carried + gamma(self.terms, unit) * mass * (1 + 1e-6) + self.terms * TINY
+            return checked(low, high, error, parts)
+        lost = lost_in_order(self.place.node, k, self.constants, order, middle, radius, mass, unit)
+        error = (1 + gamma(order.depth, unit)) * (carried + lost) * (1 + 1e-6) + self.terms * TINY
+        return checked(low, high, error, replace(parts, is_closed=True))
 
     def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
         k = self.operands[0]

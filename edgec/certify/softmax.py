@@ -13,8 +13,10 @@ import numpy as np
 
 from edgec.certify.network import Bounds, Network
 from edgec.certify.properties import Case, Clause
-from edgec.certify.ranges import UNITS, gamma
+from edgec.certify.ranges import TINY, UNITS, gamma
+from edgec.differentiate.composites import softmax_operand
 from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Node
 
 #: Unit roundoffs of a quotient and of what a power loses beside its own: twice what they are.
 _QUOTIENT = 8
@@ -51,3 +53,33 @@ def _compares(clause: Clause, weights: np.ndarray) -> bool:
     flat = weights.reshape(len(clause.limits), -1)
     ones = (flat == 1).sum(1) == 1
     return bool((ones & ((flat == -1).sum(1) == 1) & ((flat != 0).sum(1) == 2) & (clause.limits == 0)).all())
+
+
+def operand_below_maximum(n: Node) -> tuple[Node, tuple[int, ...], float] | None:
+    """The operand z of a softmax exp(z - m) / s with m the greatest z, its dimensions, and what the code loses of it.
+
+    With t = z - m <= 0 rounded once, an error of the power is at most u |t| exp(t) <= u / e and that of the function;
+    the sum is at least 1, and n powers and n roundings are relative to it. None for any other node.
+    """
+    found = softmax_operand(n)
+    if found is None:
+        return None
+    (z, axes), power = found, n
+    while power.op != "exp":
+        power = power.args[0] if power.op != "reduce" and power.args[0].op in ("exp", "reduce") else power.args[-1]
+        if not power.args:
+            return None
+    shifted = power.args[0]
+    if shifted.op != "sub" or shifted.args[0] is not z:
+        return None
+    top = shifted.args[1]
+    if top.op != "reduce" or top.args[0] is not z or top.attributes["combine"] != "max":
+        return None
+    if tuple(top.attributes["axes"]) != tuple(axes) or z.type.shape != n.type.shape or n.type.dtype not in UNITS:
+        return None
+    unit, terms = UNITS[n.type.dtype], prod(z.type.shape[a] for a in axes)
+    curve = FUNCTIONS["exp"].curve
+    assert curve is not None
+    power_lost = (0.5 + 2 * curve.ulp) * unit + TINY
+    total_lost = terms * power_lost + gamma(terms, unit) * (1 + terms * power_lost)
+    return z, tuple(axes), (power_lost + total_lost + 8 * unit) / (1 - total_lost) * 1.01

@@ -52,6 +52,9 @@ def register(app: typer.Typer) -> None:
         limit: Annotated[
             Optional[float], typer.Option("--limit", metavar="MOST", help="The difference that is allowed.")
         ] = None,
+        any_order: Annotated[
+            bool, typer.Option("--any-order", help="Count rounding for sums in any order, not in that of the code.")
+        ] = False,
         seconds: Annotated[
             float, typer.Option("--seconds", help="How long to look for the verdict on one input or property, at most.")
         ] = 60.0,
@@ -77,7 +80,7 @@ def register(app: typer.Typer) -> None:
             found = certified(
                 model, inputs=inputs, eps=eps, norm=norm, within=within, property=property, output=output,
                 radius=radius, against="float" if of_build else against, box=box, limit=limit,
-                seconds=seconds, seed=seed, progress=progress, **settings,
+                any_order=any_order, seconds=seconds, seed=seed, progress=progress, **settings,
             )  # fmt: skip
         saved = save(found, out) if out is not None else None
         return Answer(report.record(found, saved), report.draw, found.ok)

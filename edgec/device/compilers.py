@@ -9,7 +9,7 @@ from edgec.device.device import Device
 from edgec.device.opencl import has_opencl
 from edgec.device.probe import host_arch, probe_host
 from edgec.device.toolchain import Compiler, pick_compiler
-from edgec.errors import EdgecError, ToolchainError
+from edgec.errors import EdgecError, ToolchainError, UsageError
 
 if TYPE_CHECKING:
     pass
@@ -31,7 +31,15 @@ def runs_here(device: Device, compiler: str | None = None) -> bool:
 
 
 def compiler_for(device: Device, wanted: str | None) -> Compiler | CudaCompiler:
-    """The compiler to use; raises ToolchainError, with what to install, when there is none."""
+    """The compiler to use; raises ToolchainError, with what to install, when there is none.
+
+    Raises UsageError for a device whose code is compiled where it runs.
+    """
+    if not device.is_compiled_here:
+        raise UsageError(
+            f"networks for '{device.name}' run in browsers alone, not here",
+            hint="serve the folder web of a build (python -m http.server); --device wasm32 runs in Node.js too",
+        )
     if device.language == "cuda":
         return pick_cuda_compiler(device, wanted)
     try:

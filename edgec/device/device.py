@@ -8,7 +8,7 @@ from typing import Literal
 from edgec.device.costs import Costs, usual_costs
 from edgec.ir.lanes import NARROWEST
 
-Language = Literal["c", "opencl", "cuda"]
+Language = Literal["c", "opencl", "cuda", "wgsl"]
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb", "xtensa", "riscv32"]
 Link = Literal["local", "qemu", "board", "node", "ssh", "adb", "none"]
@@ -45,6 +45,8 @@ class Gpu:
     """Whether shared memory is faster than global memory; where it is not, matmuls are blocked in registers."""
     coherent_groups: bool = False
     """Whether a work-group sees what others wrote earlier in the same kernel, which OpenCL 1.2 does not promise."""
+    group_threads: int = 1024
+    """The most threads of one thread block."""
     group_items: int = 64
     """Work-items of a work-group without local memory; 1 where every work-item has a work-group of its own."""
     opencl_extensions: Names = ()
@@ -207,9 +209,24 @@ class Device:
         return ", ".join([*self.instruction_sets, *size])
 
     @property
+    def has_threads(self) -> bool:
+        """True if there is a thread pool for it: that of a system, or the workers of a page."""
+        return self.hosted or (self.arch == "wasm32" and self.language == "c")
+
+    @property
     def is_gpu(self) -> bool:
         """True if kernels are launched on a GPU, each with a grid of threads, rather than called."""
         return self.language != "c"
+
+    @property
+    def is_compiled_here(self) -> bool:
+        """True if edgec compiles the code; a browser compiles WGSL itself."""
+        return self.language != "wgsl"
+
+    @property
+    def in_words(self) -> bool:
+        """True if memory is read and written in words of 32 bits alone: narrower and wider numbers take one each."""
+        return self.language == "wgsl"
 
     def has(self, *instruction_sets: str) -> bool:
         """True if the device has every one of these instruction sets."""

@@ -39,7 +39,7 @@ class Solution:
     is_proved: bool
 
     def told(self, patience: float) -> str:
-        """How good it is, in words."""
+        """The quality of a choice, in words."""
         if self.is_proved:
             return "shardings by an integer program, proved the cheapest of its model"
         above = f"{self.seconds / self.bound - 1:.0%}" if self.bound > 0 else "an unknown part"

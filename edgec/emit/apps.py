@@ -26,7 +26,11 @@ class Extra:
     of_texts: Mapping[str, str] = field(default_factory=dict)  # in their place, for those without a chat template too
     only_pictures: bool = False  # or conversations, where there are pages for them
     language: str = "c"
+    others: Mapping[str, Extra] = field(default_factory=dict)  # in its place, by the language of a device
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
+    of_others: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at no picture
+    of_threads: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks of more than one thread
+    of_sounds: Mapping[str, str] = field(default_factory=dict)  # and for those of them that hear a sound
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
     of_arrays: bool = False  # for networks on arrays alone, no language models
@@ -63,6 +67,24 @@ _ANDROID = {
     **_below("android/{name}/src/androidTest/java/edgec/{name}", "apps/android/library", "NetworkTest.java"),
     **_below("android/aar", "apps/android/aar", "AndroidManifest.xml"),
 }
+
+_PICTURE_PAGE = {**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")}
+_ARRAYS_PAGE = {
+    "web/index.html": "apps/web/arrays.html.jinja",
+    "web/page.js": "apps/web/arrays.js.jinja",
+    **_below("web", "apps", "labels.txt"),
+}
+_SOUND = _below("web", "apps/web", "sound.js")
+_WEBGPU = Extra(
+    _below("web", "project/wgsl", "package.json"),
+    language="wgsl",
+    with_system=False,
+    such="webgpu",
+    steps=("python -m http.server -d {folder}/web",),
+    of_pictures=_PICTURE_PAGE,
+    of_others=_ARRAYS_PAGE,
+    of_sounds=_SOUND,
+)
 
 BINDINGS: Mapping[str, Extra] = {
     "cpp": Extra({"{name}.hpp": "bindings/net.hpp.jinja"}, with_system=False),
@@ -122,19 +144,24 @@ APPS: Mapping[str, Extra] = {
         {
             "web/{name}.js": "apps/web/network.js.jinja",
             "web/{name}.d.ts": "apps/web/network.d.ts.jinja",
-            **_below("web", "apps/web", "package.json", "worker.js", "remote.js", "remote.d.ts"),
+            **_below("web", "apps/web", "package.json", "worker.js", "remote.js", "remote.d.ts", "serve.py"),
         },
         with_system=False,
         arches=("wasm32",),
-        only_pictures=True,
+        of_arrays=True,
         such="wasm32",
-        steps=("python -m http.server -d {folder}/web",),
-        of_pictures={**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")},
+        steps=("python {folder}/web/serve.py",),
+        of_pictures=_PICTURE_PAGE,
+        of_others=_ARRAYS_PAGE,
+        of_sounds=_SOUND,
+        of_threads=_below("web", "apps/web", "thread.js"),
         of_conversations={
             "web/{name}.js": "apps/web/model.js.jinja",
             "web/index.html": "apps/web/chat.html.jinja",
             "web/page.js": "apps/web/chat.js.jinja",
+            **_below("web", "apps/web", "serve.py"),
         },
+        others={"wgsl": _WEBGPU},
     ),
     "embedded": Extra(
         _below("embedded", "apps/embedded", "main.c", "Makefile"),

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from edgec.emit import c_lanes
-from edgec.emit.c_literal import C_TYPES, literal, scalar_update
+from edgec.emit.c_literal import C_TYPES, LIBM, literal
 from edgec.emit.c_text import advanced, is_enclosed, size_name
+from edgec.emit.syntax import C_SYNTAX
 from edgec.errors import EdgecError
 from edgec.ir import expr as X
 from edgec.ir import index
@@ -26,12 +27,6 @@ from edgec.schedule.tables import in_runs
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_LIBM = {
-    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt", "abs": "fabs",
-    "exp": "exp", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "erf": "erf",
-    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
-    "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod",
-}  # fmt: skip
 
 
 @dataclass
@@ -48,6 +43,8 @@ class Printer:
     With ``lane``, values that depend on it are vectors whose lane 0 is at the named position; ``count`` is the C
     expression of how many lanes are live (None: all).
     """
+
+    syntax = C_SYNTAX
 
     def __init__(
         self,
@@ -98,7 +95,7 @@ class Printer:
             if list(terms) == [e] and e.op == "mul" and index.is_static(e):
                 return " * ".join(map(self.position, e.args))
             if list(terms) == [e]:
-                return f"(ec_int){self.value(e)}"
+                return self.syntax.cast(self.syntax.position, self.value(e))
             parts = []
             for a, k in terms.items():
                 text = self.position(a)
@@ -115,12 +112,13 @@ class Printer:
             symbol = "/" if e.op == "floordiv" else "%"
             if index.bounds(inner)[0] >= 0:  # C's division rounds as floor does when nothing is negative
                 return f"({self._atom(inner)} {symbol} {d.value})"
-            return f"(ec_int)ec_{e.op}_int64_t({self.position(inner)}, {d.value})"
+            text = f"ec_{e.op}_{self.syntax.types['i64']}({self.position(inner)}, {d.value})"
+            return self.syntax.cast(self.syntax.position, text)
         if e.op in ("floordiv", "floormod") and index.is_static(e) and index.bounds(e.args[0])[0] >= 0:
             return f"({self._atom(e.args[0])} {'/' if e.op == 'floordiv' else '%'} {self._atom(e.args[1])})"
         if e.op in ("min", "max"):
             return f"ec_{e.op}_int({self.position(e.args[0])}, {self.position(e.args[1])})"
-        return f"(ec_int){self.value(e)}"
+        return self.syntax.cast(self.syntax.position, self.value(e))
 
     def subscript(self, e: Expr) -> str:
         """An index for brackets, where a sum needs no parentheses of its own."""
@@ -145,11 +143,11 @@ class Printer:
             if e in scope.known:
                 return scope.known[e]
         if e.op == "const":
-            return literal(e.value, e.dtype)
+            return self.syntax.literal(e.value, e.dtype)
         if e.op == "var":
             return self.names[e]
         if e.op == "size":
-            return f"(int64_t){size_name(e)}"
+            return self.syntax.cast(self.syntax.types["i64"], size_name(e))
         if e.op == "reduce":
             return self._reduce(e)
         if e.op == "select":
@@ -171,7 +169,7 @@ class Printer:
         return self.vector(c_lanes.stored(e))
 
     def _ctype(self, e: Expr) -> str:
-        return c_lanes.vector_type(e.dtype) if self.is_vector(e) else C_TYPES[e.dtype]
+        return c_lanes.vector_type(e.dtype) if self.is_vector(e) else self.syntax.types[e.dtype]
 
     def _home(self, e: Expr) -> _Scope:
         """The outermost scope that knows every variable of ``e`` (a guarded branch keeps what it computes)."""
@@ -184,7 +182,7 @@ class Printer:
     def _bind(self, e: Expr, text: str) -> str:
         scope = self._home(e)
         name = self._name()
-        scope.lines.append(f"{'  ' * scope.depth}const {self._ctype(e)} {name} = {text};")
+        scope.lines.append(f"{'  ' * scope.depth}{self.syntax.constant(self._ctype(e), name, text)}")
         scope.known[e] = name
         return name
 
@@ -307,8 +305,8 @@ class Printer:
             return f"({args[0]} != {args[0]})"
         if e.op == "isinf":
             return f"(isinf({args[0]}) != 0)"
-        if e.op in _LIBM:
-            return f"{_LIBM[e.op]}{'f' if ctype == 'float' else ''}({', '.join(args)})"
+        if e.op in LIBM:
+            return f"{LIBM[e.op]}{'f' if ctype == 'float' else ''}({', '.join(args)})"
         if e.op in ("max", "min", "sign", "sigmoid", "floormod", "floordiv"):
             return f"ec_{e.op}_{ctype}({', '.join(args)})"
         raise EdgecError(f"no C form of '{e.op}' for {e.args[0].dtype}")
@@ -326,7 +324,7 @@ class Printer:
         name = self._name()
         with self._at_home(e) as scope:
             pad = "  " * scope.depth
-            scope.lines.append(f"{pad}{self._ctype(e)} {name};")
+            scope.lines.append(f"{pad}{self.syntax.variable(self._ctype(e), name)}")
             for head, branch in ((f"{pad}if ({test}) {{", then), (f"{pad}}} else {{", otherwise)):
                 lines, value = self._guarded(branch, self.is_vector(e))
                 scope.lines += [head, *lines, f"{pad}  {name} = {value};"]
@@ -359,23 +357,24 @@ class Printer:
         names, body = X.opened(e)
         vector = self.is_vector(e)
         name = self._name()
-        start = literal(neutral(combine, e.dtype), e.dtype)
+        start = self.syntax.literal(neutral(combine, e.dtype), e.dtype)
+        start = self.spread(start, e.dtype) if vector else start
         with self._at_home(e) as scope:
             pad = "  " * scope.depth
-            scope.lines.append(f"{pad}{self._ctype(e)} {name} = {self.spread(start, e.dtype) if vector else start};")
+            scope.lines.append(f"{pad}{self.syntax.variable(self._ctype(e), name, start)}")
             inner = _Scope(scope.variables | frozenset(names), depth=scope.depth + len(names))
             heads = []
             for k, v in enumerate(names):
                 loop = self.names[v] = f"{name}_{k}"
                 indent = "  " * (scope.depth + k)
-                heads.append(f"{indent}for (ec_int {loop} = 0; {loop} < {extent_text(v.value.extent)}; ++{loop}) {{")
+                heads.append(f"{indent}{self.syntax.loop(loop, extent_text(v.value.extent))}")
             self.scopes.append(inner)
             if vector:
                 update = self.vector_update(combine, name, body)
             elif e.dtype in ("f16", "bf16") and body.op == "mul":  # products and sums in float, one rounding after
-                update = scalar_update(combine, name, " * ".join(self.value(a) for a in body.args), e.dtype)
+                update = self.syntax.update(combine, name, " * ".join(self.value(a) for a in body.args), e.dtype)
             else:
-                update = scalar_update(combine, name, self.value(body), e.dtype)
+                update = self.syntax.update(combine, name, self.value(body), e.dtype)
             inner.lines.append(f"{'  ' * inner.depth}{update}")
             scope.lines += [*heads, *inner.lines]
             scope.lines += [f"{'  ' * (scope.depth + k)}}}" for k in reversed(range(len(names)))]

@@ -1,4 +1,4 @@
-"""Element types and constants as C spells them."""
+"""Element types, constants and functions of floats as C spells them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ C_TYPES = {
 #: Types in memory; what is coded there is decoded when it is loaded.
 STORAGE = {**C_TYPES, **{dtype: f"ec_{dtype}" for dtype in CODED}}
 
+#: Functions of the C library by those of the formula language.
+LIBM = {
+    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt", "abs": "fabs",
+    "exp": "exp", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "erf": "erf",
+    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
+    "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod",
+}  # fmt: skip
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 

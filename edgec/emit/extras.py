@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgec.device.names import ABI, MIN_SDK
+from edgec.device.wasm import STACK_BYTES
 from edgec.emit.apps import APPS, BINDINGS, EXTRAS, Extra
 from edgec.emit.foreign import JAVA, JAVASCRIPT, RUST, WIDTH, WORDS
-from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
+from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, sound_of, steps
 from edgec.emit.provider import provided
 from edgec.errors import UsageError
 from edgec.text import did_you_mean, printable
@@ -34,6 +35,7 @@ def chosen(names: Iterable[str], device: Device, prefix: str) -> list[Extra]:
             known = f"apps are {', '.join(APPS)}; bindings are {', '.join(BINDINGS)}"
             hint = did_you_mean(name, EXTRAS, known)
             raise UsageError(f"there is no app or binding '{printable(name)}'", hint=hint)
+        extra = extra.others.get(device.language, extra)
         _refuse(name, extra, device, prefix)
         found |= {need: EXTRAS[need] for need in extra.needs} | {name: extra}
     return list(found.values())
@@ -105,6 +107,7 @@ def pages(
     metadata: Mapping[str, str],
     model: Session | None = None,
     name: str = "net",
+    threads: int = 1,
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Templates by the paths of their files, and what they see beside what those of the project see.
 
@@ -115,6 +118,7 @@ def pages(
     hears = is_keyword_spotter(inputs, outputs)
     picture = None if hears else picture_of(inputs, outputs, prepared)
     flow = flow_of(inputs, outputs, prepared)
+    sound = sound_of(inputs, outputs, prepared)
     detector = detector_of(picture, outputs) if picture is not None else None
     found: dict[str, str] = {}
     for extra in wanted:
@@ -124,6 +128,8 @@ def pages(
         converses = model is not None and model.converses and extra.of_conversations
         if KEY in metadata and (converses or extra.only_pictures or extra.fixed or extra.of_arrays or extra.package):
             found |= _conversation(extra, model)
+            if extra.of_threads and threads > 1:
+                raise UsageError("a conversation in a page has one thread", hint="leave out --threads")
             continue
         if extra.only_pictures and picture is None and not (flow and extra.of_flow):
             hint = (
@@ -138,6 +144,9 @@ def pages(
         found |= extra.pages
         found |= extra.of_pictures if picture is not None else extra.of_keywords if hears else {}
         found |= extra.of_flow if flow is not None else {}
+        found |= extra.of_threads if threads > 1 else {}
+        found |= extra.of_others if picture is None else {}
+        found |= extra.of_sounds if sound is not None and picture is None else {}
     score_steps = steps(outputs[0].onnx_name, metadata) if outputs else None
     of_provider = provided(name, inputs, outputs, metadata) if APPS["onnxruntime"] in wanted else {}
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
@@ -147,7 +156,8 @@ def pages(
         "rust": RUST, "java": JAVA, "javascript": JAVASCRIPT, "width": WIDTH, "word": _word,
         "java_buffers": sorted(buffers),
         "java_cast": lambda ctype: f"({JAVA[ctype].removesuffix('Buffer').lower()}) ",
-        "compiled": sources, "package_version": "1.0.0", "picture": picture, "flow": flow, "detector": detector,
+        "compiled": sources, "package_version": "1.0.0",
+        "picture": picture, "flow": flow, "sound": sound, "detector": detector,
         "labels": prepared.labels,
         "kind": "text" if model is not None else "picture" if picture else "sound" if hears else "bytes",
         "ports": [*inputs, *outputs], "core": _core(device),
@@ -158,5 +168,5 @@ def pages(
         "least": -128 if inputs and inputs[0].dtype == "i8" else 0,
         "most": 127 if inputs and inputs[0].dtype == "i8" else 255,
         "purpose": "pictures" if model is None else "chat",
-        "abi": ABI.get(device.arch), "min_sdk": MIN_SDK, **of_provider,
+        "abi": ABI.get(device.arch), "min_sdk": MIN_SDK, "stack_bytes": STACK_BYTES, **of_provider,
     }  # fmt: skip

@@ -23,8 +23,10 @@ from edgec.emit.gpu.opencl import (
 from edgec.emit.gpu.procedure import GpuProcedureView
 from edgec.emit.gpu.together import TogetherView
 from edgec.emit.gpu.vector import VectorView
+from edgec.emit.gpu.wgsl import WgslContract, WgslMap, WgslReduce
 from edgec.emit.views import VIEWS, View
 from edgec.errors import DeviceError
+from edgec.frontend.language.facts import KEY
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Program
 
@@ -76,6 +78,21 @@ def _refuse_data_on_the_host(program: Program) -> None:
                 hint="build it for a processor, or fix the value with --value",
                 where=", ".join(guarded.names) or None if guarded is not None and "branch" in what else None,
             )
+
+
+def _refuse_beyond_webgpu(program: Program) -> None:
+    """Raises DeviceError for what the host in JavaScript does not do yet."""
+    _refuse_data_on_the_host(program)
+    open_ports = [name for name, _, node in (*program.inputs, *program.outputs) if not node.type.is_fixed]
+    reasons = {
+        "a language model": KEY in program.graph.metadata,
+        "states, which stay from one run to the next": bool(program.states),
+        f"dimensions that are open until it runs ({', '.join(open_ports)})": bool(open_ports or program.sizes),
+    }
+    for what, holds in reasons.items():
+        if holds:
+            hint = "build it for WebAssembly (--device wasm32), or fix the dimensions with --shape or --value"
+            raise DeviceError(f"the model has {what}, for which the WebGPU back end has no host yet", hint=hint)
 
 
 def refuse_large(program: Program, device: Device) -> None:
@@ -194,7 +211,23 @@ OPENCL = Language(
     compiles_kernels=False,
 )
 
-LANGUAGES: Mapping[str, Language] = {language.name: language for language in (C, CUDA, OPENCL)}
+WGSL = Language(
+    "wgsl",
+    "wgsl",
+    {"map": WgslMap, "reduce": WgslReduce, "contract": WgslContract},
+    {
+        "web/{name}.js": "project/wgsl/network.js.jinja",
+        "web/{name}.d.ts": "project/wgsl/network.d.ts.jinja",
+        "README.md": "project/wgsl/README.md.jinja",
+    },
+    ("project/wgsl/kernels.wgsl.jinja", "web/{name}_kernels_{k}.wgsl"),
+    ("wgsl/ec_*",),
+    (),
+    _refuse_beyond_webgpu,
+    compiles_kernels=False,
+)
+
+LANGUAGES: Mapping[str, Language] = {language.name: language for language in (C, CUDA, OPENCL, WGSL)}
 
 
 def language_of(device: Device) -> Language:

@@ -9,7 +9,7 @@ _HASH, _SLASHES, _BLOCK, _MARKUP = "# {}\n", "// {}\n", "/* {} */\n", "<!-- {} -
 #: How a comment is written, by the end of a file's name; files of other names are data.
 _COMMENTS = {
     **dict.fromkeys((".c", ".h", ".S", ".ld", ".cl", ".cu", ".cpp", ".hpp", ".ino"), _BLOCK),
-    **dict.fromkeys((".java", ".rs", ".js", ".ts", ".gradle"), _SLASHES),
+    **dict.fromkeys((".java", ".rs", ".js", ".ts", ".gradle", ".wgsl"), _SLASHES),
     **dict.fromkeys((".py", ".toml", ".smali", ".pro", ".properties", "CMakeLists.txt", "Makefile"), _HASH),
     **dict.fromkeys((".yml", ".yaml", ".conf", ".defaults", "Kconfig"), _HASH),
     **dict.fromkeys((".md", ".html", ".xml", ".pdsc"), _MARKUP),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from edgec.errors import UsageError
+from edgec.media.before import SoundSamples
 from edgec.media.way import Way
 
 _FLOAT, _BYTES = "f32", ("u8", "i8")
@@ -18,12 +19,13 @@ _FLOAT, _BYTES = "f32", ("u8", "i8")
 class Preparation:
     """Image preprocessing, which a model file does not record: (pixel - mean) / deviation, one number or one a channel.
 
-    ``labels`` are the names of the classes, in order.
+    ``labels`` are the names of the classes, in order, and ``rate`` the samples a second of sounds (0: none).
     """
 
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
     labels: tuple[str, ...] = ()
+    rate: int = 0
 
 
 #: Nothing is said.
@@ -142,6 +144,28 @@ def is_keyword_spotter(inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
     return tuple(n for n in inputs[0].shape if n != 1) in ((49, 10), (490,)) and inputs[0].dtype in (_FLOAT, *_BYTES)
 
 
+@dataclass(frozen=True)
+class Sound:
+    """The one input, as many ``samples`` at ``rate`` Hz, or what is made of them."""
+
+    rate: int
+    samples: int
+
+    @property
+    def seconds(self) -> float:
+        return self.samples / self.rate
+
+
+def sound_of(inputs: Sequence[Any], outputs: Sequence[Any], given: Preparation) -> Sound | None:
+    """The sound that the network hears; None where it takes something else, or no rate is told."""
+    if is_keyword_spotter(inputs, outputs):
+        return Sound(16_000, 16_000)
+    if not given.rate or len(inputs) != 1 or inputs[0].is_open or inputs[0].dtype not in (_FLOAT, "i16"):
+        return None
+    extents = [n for n in inputs[0].shape if n != 1]
+    return Sound(given.rate, extents[0]) if len(extents) == 1 else None
+
+
 def steps(name: str, metadata: Mapping[str, str]) -> tuple[float, int] | None:
     """Scale and zero of a quantized input or output, where the model tells one of each."""
     try:
@@ -152,11 +176,14 @@ def steps(name: str, metadata: Mapping[str, str]) -> tuple[float, int] | None:
 
 
 def by_way(given: Preparation, wanted: Way) -> Preparation:
-    """The preparation for apps, of what ``--picture`` says where ``--normalize`` does not.
+    """The preparation for apps, of what ``--picture`` says where ``--normalize`` does not, and the rate of sounds.
 
     Raises UsageError where both do, or where apps would have to change the order of colors. What is part of the network
     (``--pre``) is no work of apps.
     """
+    if isinstance(wanted.pre, SoundSamples) or wanted.sound is not None:
+        rate = wanted.pre.rate if isinstance(wanted.pre, SoundSamples) else wanted.sound.rate if wanted.sound else 0
+        given = replace(given, rate=rate)
     own = wanted.picture
     if own is None or wanted.pre is not None:
         if given.mean and wanted.pre is not None:

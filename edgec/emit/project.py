@@ -87,6 +87,7 @@ def files(
         "shares_weights": False,
     }  # fmt: skip
     values["has_board"] = device.has_board
+    values["has_pool"] = has_pool = device.hosted or program.threads > 1
     values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
     values["cross"] = cross_options(device)
     types = {b: p.ctype for p, (_, b, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}
@@ -118,7 +119,7 @@ def files(
         added += bounds.sources
     values["bounds"] = bounds
     modules = [
-        *(["ec_pool"] if device.hosted else []),
+        *(["ec_pool"] if has_pool else []),
         *(["ec_cores"] if cores else []),
         *(model.modules if model else ()),
     ]
@@ -162,18 +163,19 @@ def files(
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
     compiled = [
-        *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
+        *(source.format(name=name) for source in language.sources if has_pool or source != "ec_pool.c"),
         *(kernel_files if language.compiles_kernels else ()),
         *added,
         *(table.source for table in tables),
     ]
     pages_beside, of_extras = extras.pages(
-        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name
+        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name, program.threads
     )
     for path, page in pages_beside.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
     runtime += ["runtime/cores/*"] if cores else []
+    runtime += ["runtime/wasm/*"] if has_pool and not device.hosted else []
     runtime += ["runtime/dispatch/*"] if levels else []
     runtime += [f"language/{module}.[ch]" for module in (model.modules if model else ())]
     if device.has_board:
@@ -184,7 +186,9 @@ def files(
     shelf = data_folder("codegen_templates")
     if values["uses_tiles"]:
         result["ec_simd_tiles.h"] = (shelf / "runtime" / "ec_simd_tiles.h").read_bytes()
-    result |= runtime_files([f for shape in runtime for f in sorted(shelf.glob(shape)) if f.is_file()], device, name)
+    result |= runtime_files(
+        [f for shape in runtime for f in sorted(shelf.glob(shape)) if f.is_file()], device, name, has_pool
+    )
     for level in levels:
         result |= {f: (shelf / "runtime" / f).read_bytes() for f in simd_headers(level.device)}
     result = {path: licensed(path, content) for path, content in result.items()}

@@ -16,10 +16,11 @@ template of one name, that of the language counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
@@ -90,6 +91,11 @@ def choose(schedule: str, view: View, language: str, folders: Sequence[Path] = (
 
 def _holds(template: Template, requirement: str, view: View, folders: tuple[Path, ...]) -> bool:
     try:
-        return bool(environment(folders).compile_expression(requirement, undefined_to_none=False)(k=view))
+        return bool(_compiled(requirement, folders)(k=view))
     except (jinja2.TemplateError, TypeError, ValueError) as broken:
         raise EdgecError(f"require: {requirement}: {broken}", where=template.path) from broken
+
+
+@lru_cache(maxsize=512)
+def _compiled(requirement: str, folders: tuple[Path, ...]) -> Callable[..., Any]:
+    return environment(folders).compile_expression(requirement, undefined_to_none=False)

@@ -13,11 +13,11 @@ _PROTOTYPE = re.compile(r"^(?!static|typedef|#|extern)\w[\w *]*?\b(ec_\w+)\(", r
 _GUARD = re.compile(r"#define (EC_\w+_H)\n")
 
 
-def runtime_files(paths: Iterable[Path], device: Device, prefix: str) -> dict[str, bytes]:
-    """Files by name: no thread pool without an operating system, and of the vectors those of the device."""
+def runtime_files(paths: Iterable[Path], device: Device, prefix: str, has_pool: bool) -> dict[str, bytes]:
+    """Files by name, the last of each: of the vectors those of the device, and the thread pool if there is one."""
     simd = simd_headers(device)
     found = {p.name: p.read_text("utf-8") for p in paths if not p.name.startswith("ec_simd") or p.name in simd}
-    if not device.hosted:
+    if not has_pool:
         found.pop("ec_pool.c", None)
     return {name: text.encode() for name, text in own_names(found, prefix).items()}
 

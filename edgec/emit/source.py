@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from edgec.emit.function_comment import comment_of, describe
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.gpu.together import TogetherView
 from edgec.emit.language import C, Language
+from edgec.emit.likeness import likeness
 from edgec.emit.operand_names import TensorNames, renamed, replaced, tensor_names
 from edgec.emit.registry import choose
 from edgec.emit.render import render
@@ -83,8 +84,9 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = (), lang
     limits.hold("kernels", len(program.kernels))
     made = []
     written = 0
+    render_once = Rendering(templates, language)
     for k in program.kernels:
-        view, text, kind = _rendered(k, _NAME, _aliases(k, program), templates, language)
+        view, text, kind = render_once.of(k, _NAME, aliases_of(k, program))
         made.append((k, view, text, kind))
         written += len(text)
         limits.step(partial(listed, k.names))
@@ -149,35 +151,44 @@ def _functions(made: Sequence[tuple[Kernel, View, str, str]], prefix: str, tenso
     return found
 
 
-def _rendered(
-    kernel: Kernel,
-    name: str,
-    aliases: frozenset[Buffer],
-    templates: Sequence[Path],
-    language: Language,
-    is_part: bool = False,
-) -> tuple[View, str, str]:
-    """The view, the text and the template name of a kernel called ``name``; a chain has that of its last step.
+class Rendering:
+    """The text of kernels, each with its view; what is alike is rendered once."""
 
-    What ``is_part`` of a launch that several kernels share is a function of the number of a thread block.
-    """
-    if kernel.template not in language.views:
-        what = kernel.schedule.node.op if isinstance(kernel.schedule, ProcedureCall) else kernel.template
-        where = ", ".join(kernel.names) or None
-        hint = "build it for a processor: edgec device list"
-        raise DeviceError(f"there is no {language.name} kernel for '{what}' yet", hint=hint, where=where)
-    view = language.views[kernel.template](_without_scratch(kernel), name, aliases)
-    if is_part and isinstance(view, GpuView):
-        view.is_part = True
-    kind = ""
-    if isinstance(view, (ChainView, TogetherView)):
-        for k, inner in enumerate(view.params.steps):
-            shared, shares = aliases & set(inner.operands), isinstance(view, TogetherView)
-            its_view, text, kind = _rendered(inner, f"{name}_{k}", shared, templates, language, shares)
-            view.add(inner, its_view, text)
-    template = choose(kernel.template, view, language.name, templates)
-    text = render(template.source, templates, k=view).lstrip("\n")  # comments at the head leave empty lines
-    return view, text, kind or template.kernel
+    def __init__(self, templates: Sequence[Path], language: Language) -> None:
+        self.templates, self.language = templates, language
+        self._known: dict[Hashable, tuple[str, str]] = {}
+
+    def of(self, kernel: Kernel, name: str, aliases: frozenset[Buffer], is_part: bool = False) -> tuple[View, str, str]:
+        """The view, the text and the template name of a kernel called ``name``; a chain has that of its last step.
+
+        What ``is_part`` of a launch that several kernels share is a function of the number of a thread block.
+        """
+        language = self.language
+        if kernel.template not in language.views:
+            what = kernel.schedule.node.op if isinstance(kernel.schedule, ProcedureCall) else kernel.template
+            where = ", ".join(kernel.names) or None
+            hint = "build it for a processor: edgec device list"
+            raise DeviceError(f"there is no {language.name} kernel for '{what}' yet", hint=hint, where=where)
+        view = language.views[kernel.template](_without_scratch(kernel), name, aliases)
+        if is_part and isinstance(view, GpuView):
+            view.is_part = True
+        kind = ""
+        if isinstance(view, (ChainView, TogetherView)):
+            for k, inner in enumerate(view.params.steps):
+                shared, shares = aliases & set(inner.operands), isinstance(view, TogetherView)
+                its_view, text, kind = self.of(inner, f"{name}_{k}", shared, shares)
+                view.add(inner, its_view, text)
+        # A user's own template may print whatever a kernel has, such as its name.
+        key = likeness(kernel, aliases, (name, is_part)) if not self.templates else len(self._known)
+        if key not in self._known:
+            template = choose(kernel.template, view, language.name, self.templates)
+            try:
+                text = render(template.source, self.templates, k=view).lstrip("\n")  # comments leave empty lines
+            except DeviceError as error:  # what its language lacks
+                where = error.where or ", ".join(kernel.names) or None
+                raise DeviceError(error.message, hint=error.hint, where=where) from None
+            self._known[key] = text, kind or template.kernel
+        return view, *self._known[key]
 
 
 def pointer_text(buffer: Buffer, program: Program) -> str:
@@ -200,7 +211,7 @@ def _extent(buffer: Buffer, program: Program) -> tuple[int, int]:
     return start, start + buffer.bytes
 
 
-def _aliases(kernel: Kernel, program: Program) -> frozenset[Buffer]:
+def aliases_of(kernel: Kernel, program: Program) -> frozenset[Buffer]:
     """Operands that share memory with the result, so that their pointers must not be ``restrict``."""
     out = kernel.writes
     if out.space != "arena":

@@ -225,7 +225,7 @@ class ProgramRun:
     def outputs(self) -> dict[str, np.ndarray]:
         shapes = {node: shape_at(node.type.shape, self.sizes) for _, _, node in self.program.outputs}
         return {
-            name: np.array(self.memory[buffer][: prod(shapes[node])].reshape(shapes[node]))
+            name: np.array(self.memory[buffer][: prod(shapes[node])].reshape(shapes[node]), DTYPES[node.type.dtype])
             for name, buffer, node in self.program.outputs
         }
 

@@ -155,14 +155,23 @@ def digest(model: Parsed) -> str:
     if model.part is not None:
         own = model.proto.SerializeToString(deterministic=True)
         return sha256(digest(model.part.whole).encode() + own).hexdigest()
-    found = sha256(model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True))
+    found = sha256()
+
+    def add(path: Path) -> None:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+
+    if model.path:
+        add(model.path)
+    else:
+        found.update(model.proto.SerializeToString(deterministic=True))
     if (folder := model.folder) is None:
         return found.hexdigest()
     for name in weight_files(model):
         found.update(b"\0" + name.encode("utf-8", "surrogatepass") + b"\0")
-        with suppress(ModelError, OSError), folder.file(name, name).open("rb") as file:
-            while block := file.read(1 << 20):
-                found.update(block)
+        with suppress(ModelError, OSError):
+            add(folder.file(name, name))
     return found.hexdigest()
 
 

@@ -21,7 +21,7 @@ from edgec.ir import index
 from edgec.ir.evaluate import evaluate_node
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Node, sizes_in, topological
+from edgec.ir.graph import Node, topological
 from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, FLOATS, FOLD_ELEMENTS, Type, is_worth_computing
 
@@ -243,7 +243,7 @@ def emit(op: str, *operands: Operand, **attrs: Any) -> Value:
     node = build(op, *operands, **attrs).node
     if not may_fold(node):
         return Value(node)
-    if sizes_in(node) or any(not a.type.is_fixed for a in node.args):
+    if node.sizes or any(not a.type.is_fixed for a in node.args):
         return Value(node)
     if op == "broadcast" and node.type.elements > _REPEATED_ELEMENTS:
         return Value(node)
@@ -289,7 +289,7 @@ def computed(value: Value) -> np.ndarray | None:
     if is_static(value.node):
         return array(value.node)
     nodes = list(topological([value.node]))
-    if any(n.op == "input" or sizes_in(n) for n in nodes):
+    if any(n.op == "input" or n.sizes for n in nodes):
         return None
     arrays: dict[Node, np.ndarray] = {}
     stored = max((n.type.elements for n in nodes if n.is_const), default=0)

@@ -75,16 +75,19 @@ def fuse_siblings(graph: Graph, prices: BlockCosts, gpu: bool = False) -> tuple[
     """
     choices: list[Choice] = []
     groups: dict[Node, Sequence[_Head]] = {}  # end of a head -> it and its siblings
+    stacked: dict[Node, Node] = {}  # end of the first of them -> their weights side by side
     for heads in _groups(graph):
         if not gpu:
-            variants = {"stacked": [_one(heads, heads[0].product.args[0]).block], "apart": [h.block for h in heads]}
+            one = _one(heads, heads[0].product.args[0])
+            stacked[heads[0].end] = one.product.args[1]
+            variants = {"stacked": [one.block], "apart": [h.block for h in heads]}
             choices.append(prices.choose("stack", heads[0].end, variants))
         if gpu or choices[-1].taken.name == "stacked":
             groups.update((head.end, heads) for head in heads)
-    return (_rebuilt(graph, groups) if groups else graph), choices
+    return (_rebuilt(graph, groups, stacked) if groups else graph), choices
 
 
-def _rebuilt(graph: Graph, groups: Mapping[Node, Sequence[_Head]]) -> Graph:
+def _rebuilt(graph: Graph, groups: Mapping[Node, Sequence[_Head]], stacked: Mapping[Node, Node]) -> Graph:
     names: dict[Node, tuple[str, ...]] = {}
     new: dict[Node, Node] = {}
     wide: dict[Node, _Head] = {}  # by the end of the first sibling
@@ -99,7 +102,7 @@ def _rebuilt(graph: Graph, groups: Mapping[Node, Sequence[_Head]]) -> Graph:
     def sliced(old: Node, heads: Sequence[_Head]) -> Node:
         first = heads[0]
         if first.end not in wide:
-            one = wide[first.end] = _one(heads, new[first.product.args[0]])
+            one = wide[first.end] = _one(heads, new[first.product.args[0]], stacked.get(first.end))
             for whole, *parts in zip(one.places, *(h.places for h in heads)):
                 told = (n for p in parts for n in graph.names(p))
                 names[whole] = tuple(dict.fromkeys((*names.get(whole, ()), *told)))
@@ -112,11 +115,13 @@ def _rebuilt(graph: Graph, groups: Mapping[Node, Sequence[_Head]]) -> Graph:
     return replace(rewritten, origin={**rewritten.origin, **names})
 
 
-def _one(heads: Sequence[_Head], operand: Node) -> _Head:
-    """All heads as one: ``operand`` times all weights side by side, and what follows each."""
+def _one(heads: Sequence[_Head], operand: Node, weights: Node | None = None) -> _Head:
+    """All heads as one: ``operand`` times all weights side by side (``weights``), and what follows each."""
     first = heads[0]
-    weights = np.concatenate([h.product.args[1].value for h in heads], axis=STACKED[first.product.op][1])
-    product = ops.node(first.product.op, operand, constant(weights), **first.product.attributes)
+    if weights is None:
+        axis = STACKED[first.product.op][1]
+        weights = constant(np.concatenate([h.product.args[1].value for h in heads], axis=axis))
+    product = ops.node(first.product.op, operand, weights, **first.product.attributes)
     bias = None
     if any(h.bias is not None for h in heads):
         bias = ops.node("add", product, constant(np.concatenate([h.added() for h in heads])))

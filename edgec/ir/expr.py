@@ -165,13 +165,29 @@ def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
     if found is None:
         found = Expr()
         found.op, found.args, found.value, found.dtype = op, args, value, dtype
-        found.free = frozenset().union(*map(free_variables, args))
+        found.free, found.height = free_in(args), 0
+        for a in args:
+            if a.height > found.height:
+                found.height = a.height
         if op == "reduce":
             found.free -= {*reduction_variables(found)}
-        inner = max((a.height for a in args), default=0)
-        found.height = inner + 1 if op == "reduce" else inner
+            found.height += 1
         found.inner_loads = None
         _TABLE[key] = found
+    return found
+
+
+_NONE: frozenset[Expr] = frozenset()
+
+
+def free_in(args: tuple[Expr, ...]) -> frozenset[Expr]:
+    """The free variables of all of them: that of one of them where it has all, since most expressions share it."""
+    found = _NONE
+    for a in args:
+        more = free_variables(a)
+        if more is found or more <= found:
+            continue
+        found = found | more if found else more
     return found
 
 
@@ -290,7 +306,12 @@ def reduce(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
     height = body.height + 1
     renamed = [var(f"r{height}_{k}", v.value.extent) for k, v in enumerate(bound)]
     body = substitute(body, dict(zip(bound, renamed)))
-    return _intern("reduce", (body,), (combine, tuple(v.value for v in renamed)), body.dtype)
+    return raw_reduce((combine, tuple(v.value for v in renamed)), body)
+
+
+def raw_reduce(value: tuple[str, tuple[Var, ...]], body: Expr) -> Expr:
+    """Intern a reduction whose variables have their canonical names."""
+    return _intern("reduce", (body,), value, body.dtype)
 
 
 def reduction_variables(expr: Expr) -> tuple[Expr, ...]:
@@ -323,42 +344,9 @@ def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
 
 def transform(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up; ``change`` returns a replacement for a node (not visited further) or None."""
-    return rebuilt(expr, change, lambda e, new: new)
+    from edgec.ir.substitution import rebuilt  # it is written in terms of this module
 
-
-def rebuilt(expr: Expr, before: Callable[[Expr], Expr | None], after: Callable[[Expr, Expr], Expr]) -> Expr:
-    """Rebuild bottom-up: ``before`` may replace a node unvisited, ``after`` gets it with its arguments rebuilt.
-
-    Written without recursion, since blocks of many operators make deep expressions.
-    """
-    done: dict[Expr, Expr] = {}
-    waiting: dict[Expr, tuple[tuple[Expr, ...], tuple[Expr, ...]]] = {}  # variables of a reduction, and arguments
-    stack = [expr]
-    while stack:
-        e = stack.pop()
-        if e in done:
-            continue
-        if e in waiting:
-            names, args = waiting.pop(e)
-            new_args = tuple(done[a] for a in args)
-            if new_args == args:
-                new = e
-            else:
-                new = reduce(e.value[0], names, new_args[0]) if e.op == "reduce" else rebuild(e, new_args)
-            done[e] = after(e, new)
-            continue
-        replaced = before(e)
-        if replaced is not None:
-            done[e] = replaced
-            continue
-        names, args = (), e.args
-        if e.op == "reduce":
-            names, body = opened(e)
-            args = (body,)
-        waiting[e] = names, args
-        stack.append(e)
-        stack.extend(a for a in args if a not in done)
-    return done[expr]
+    return rebuilt(expr, change, None)
 
 
 def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
@@ -368,12 +356,9 @@ def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
         return expr
     if any(k.op != "var" for k in replacement):
         return transform(expr, replacement.get)
-    variables = frozenset(replacement)
+    from edgec.ir.substitution import with_variables
 
-    def change(e: Expr) -> Expr | None:
-        return e if variables.isdisjoint(free_variables(e)) else replacement.get(e)
-
-    return transform(expr, change)
+    return with_variables(expr, replacement)
 
 
 def loads(expr: Expr) -> list[Expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b, sha256
 from typing import Any
 from weakref import WeakValueDictionary
@@ -86,13 +87,14 @@ Meaning = Formula | Procedure
 class Node:
     """One operation on tensors. Interned: equal nodes are the same object, and ``key`` is its content hash."""
 
-    __slots__ = ("__weakref__", "args", "attrs", "key", "op", "type")
+    __slots__ = ("__weakref__", "args", "attrs", "key", "op", "sizes", "type")
 
     op: str
     args: tuple[Node, ...]
     attrs: tuple[tuple[str, Any], ...]
     type: Type
     key: str
+    sizes: tuple[Expr, ...]  # the run-time sizes that its type and its attributes mention
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -126,6 +128,7 @@ def intern(op: str, args: tuple[Node, ...], attrs: Mapping[str, Any], type: Type
         found.op, found.args, found.attrs, found.type = op, args, items, type
         content = f"{op}({','.join(a.key for a in args)}){items!r}:{type}"
         found.key = sha256(content.encode()).hexdigest()[:24]
+        found.sizes = _sizes_of(found)
         _TABLE[identity] = found
     return found
 
@@ -178,7 +181,11 @@ class Graph:
 
     def nodes(self) -> list[Node]:
         """Every node the outputs need, arguments and sizes first, in a deterministic order."""
-        return list(topological((node for _, node in (*self.outputs, *self.demands)), dict(self.sizes)))
+        return list(self._nodes)
+
+    @cached_property
+    def _nodes(self) -> tuple[Node, ...]:
+        return tuple(topological((node for _, node in (*self.outputs, *self.demands)), dict(self.sizes)))
 
     def needed_sizes(self) -> dict[Expr, Node]:
         """The computed sizes that the outputs need."""
@@ -204,8 +211,7 @@ class Graph:
         return self.origin.get(node, ())
 
 
-def sizes_in(node: Node) -> list[Expr]:
-    """The run-time sizes that the type and the attributes of a node mention."""
+def _sizes_of(node: Node) -> tuple[Expr, ...]:
     found: dict[Expr, None] = {}
     stack: list[Any] = [node.type.shape, *(v for _, v in node.attrs)]
     while stack:
@@ -214,7 +220,7 @@ def sizes_in(node: Node) -> list[Expr]:
             stack.extend(value)
         elif isinstance(value, Expr):
             found.update(dict.fromkeys(sizes(value)))
-    return list(found)
+    return tuple(found)
 
 
 def topological(
@@ -235,7 +241,7 @@ def topological(
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(node.args) if a not in seen)
             if computed:
-                stack.extend((computed[s], False) for s in sizes_in(node) if s in computed and computed[s] not in seen)
+                stack.extend((computed[s], False) for s in node.sizes if s in computed and computed[s] not in seen)
 
 
 def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> Graph:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from edgec.ir.expr import Expr, rebuilt
+from edgec.ir.expr import Expr
+from edgec.ir.substitution import rebuilt
 
 
 def reduces(expr: Expr) -> bool:
@@ -13,11 +14,16 @@ def reduces(expr: Expr) -> bool:
     return expr.height > 0
 
 
-def replace_loads(expr: Expr, change: Callable[[Any, tuple[Expr, ...]], Expr | None]) -> Expr:
-    """Replace loads: ``change(slot, index)`` gives the new expression or None to keep it (with a rebuilt index)."""
+def replace_loads(
+    expr: Expr, change: Callable[[Any, tuple[Expr, ...]], Expr | None], keeps_loops: bool = False
+) -> Expr:
+    """Replace loads: ``change(slot, index)`` gives the new expression or None to keep it (with a rebuilt index).
+
+    A change that ``keeps_loops`` brings neither sums nor variables.
+    """
 
     def after(old: Expr, new: Expr) -> Expr:
         changed = change(new.value, new.args) if old.op == "load" else None
         return new if changed is None else changed
 
-    return rebuilt(expr, lambda e: None, after)
+    return rebuilt(expr, lambda e: None, after, keeps_loops)

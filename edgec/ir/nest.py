@@ -13,7 +13,6 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
-from edgec.ir.loads import replace_loads
 from edgec.ir.memory import remembered
 from edgec.ir.types import Type
 
@@ -73,6 +72,9 @@ def _digits(variable: Expr, chain: Sequence[Extent]) -> tuple[list[Expr], Expr]:
 
 def _split_inside(body: Expr) -> Expr:
     """Split the variables of every reduction inside."""
+    sums = [e for e in X.walk(body) if e.op == "reduce"]
+    if not any(_chain(_cuts(e.args[0], v), v.value.extent) for e in sums for v in X.reduction_variables(e)):
+        return body
 
     def change(e: Expr) -> Expr | None:
         if e.op != "reduce":
@@ -186,7 +188,16 @@ def mergeable(outer: Expr, inner: Expr, addresses: Iterable[Expr]) -> bool:
 def used_as_values(e: Expr) -> frozenset[Expr]:
     """Loop variables that ``e`` uses elsewhere than in positions of loads: in conditions, or as numbers."""
 
-    def opaque(slot: object, place: tuple[Expr, ...]) -> Expr:
-        return X.load(("opaque", slot, place), (), getattr(slot, "dtype", "f32"))
-
-    return X.free_variables(replace_loads(e, opaque))
+    found: dict[Expr, frozenset[Expr]] = {}
+    stack = [e]
+    while stack:
+        top = stack[-1]
+        missing = [] if top.op == "load" else [a for a in top.args if a not in found]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        inside = [found[a] for a in top.args] if top.op != "load" else []
+        used = frozenset((top,)) if top.op == "var" else frozenset().union(*inside)
+        found[top] = used.difference(X.reduction_variables(top)) if top.op == "reduce" else used
+    return found[e]

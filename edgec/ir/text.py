@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Array, Graph, Node, sizes_in
+from edgec.ir.graph import Array, Graph, Node
 from edgec.ir.text_reader import GraphReader, elements, identifier
 from edgec.ir.types import extent_text
 
@@ -83,7 +83,7 @@ def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
 def _sizes_of(graph: Graph) -> list[Expr]:
     found: dict[Expr, None] = {}
     for n in (*graph.inputs, *graph.nodes()):
-        found.update(dict.fromkeys(sizes_in(n)))
+        found.update(dict.fromkeys(n.sizes))
     return sorted(found, key=lambda s: str(s.value.name))
 
 

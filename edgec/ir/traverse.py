@@ -23,15 +23,21 @@ T = TypeVar("T", bound=Tree)
 def walk(expr: T) -> Iterator[T]:
     """Every distinct sub-expression, arguments before users."""
     seen: set[T] = set()
-    stack: list[tuple[T, bool]] = [(expr, False)]
+    stack: list[T | None] = [expr]
     while stack:
-        e, expanded = stack.pop()
-        if expanded:
-            yield e
+        e = stack.pop()
+        if e is None:  # below it is one whose arguments were all given
+            done = stack.pop()
+            assert done is not None
+            yield done
         elif e not in seen:
             seen.add(e)
-            stack.append((e, True))
-            stack.extend((a, False) for a in reversed(e.args))
+            if e.args:
+                stack.append(e)
+                stack.append(None)
+                stack += e.args[::-1]
+            else:
+                yield e
 
 
 def show(expr: Tree, slot: Callable[[Any], str] = str) -> str:

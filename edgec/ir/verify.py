@@ -7,7 +7,7 @@ from typing import Any
 
 from edgec.errors import InternalError, ModelError
 from edgec.ir.expr import Expr, free_variables
-from edgec.ir.graph import Array, Graph, Node, sizes_in
+from edgec.ir.graph import Array, Graph, Node
 from edgec.ir.index import bounds, is_static
 from edgec.ir.registry import is_operator, node
 from edgec.ir.sizes import dimensions
@@ -115,7 +115,7 @@ def sizes_are_scalars(graph: Graph) -> Found:
         if n.type != Type("i64", ()) or s in given:
             yield n, f"the size {s} is computed as {n.type}"
     for n in (*graph.inputs, *graph.nodes()):
-        for s in sizes_in(n):
+        for s in n.sizes:
             if s not in given and s not in computed:
                 yield n, f"nothing says what the size {s} is"
 

@@ -19,6 +19,9 @@ def open_link(device: Device, text: str | None = None) -> Link:
     Raises UsageError for a text that names none, LinkError when the device cannot be reached, ToolchainError when a
     program is missing that the link needs.
     """
+    if not device.is_compiled_here:
+        hint = "serve the folder web of a build (python -m http.server); --device wasm32 runs in Node.js too"
+        raise LinkError(f"networks for '{device.name}' run in browsers alone, which no link reaches", hint=hint)
     kind, _, rest = (text if text is not None else device.link).partition(":")
     if kind == "local" and not rest:
         return Local()

@@ -36,6 +36,7 @@ from edgec.options.table import OPTIONS, Folders, Settings
 from edgec.options.texts import DimensionRange, dimension_range
 from edgec.options.training import Training, training_of
 from edgec.options.types import expected, value_fits
+from edgec.options.webgpu import check_words
 from edgec.rewrite.rule import Numeric
 from edgec.text import identifier, one_of, printable
 
@@ -127,7 +128,7 @@ def resolve(settings: Settings) -> Options:
     given: dict[str, Any] = {key: settings.get(key, option.default) for key, option in OPTIONS.items()}
     device, gpu, quantize, error = _target(given)
     threads = _threads(1 if given["threads"] is None else given["threads"])
-    if threads > 1 and not device.hosted:
+    if threads > 1 and not device.has_threads:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
     levels = _levels(given, device, gpu)
     device = levels[0] if levels else device
@@ -186,6 +187,7 @@ def _target(given: Mapping[str, Any]) -> tuple[Device, Device | None, str, float
     wanted, quantize, error = _precision(given["precision"], given["quantize"])
     device = given["device"] if isinstance(given["device"], Device) else load_device(given["device"], folders)
     device, gpu = _placed(device, given["place"], folders)
+    check_words(given, device, wanted, quantize)
     return _with_precision(device, wanted), _with_precision(gpu, wanted) if gpu is not None else None, quantize, error
 
 

@@ -16,8 +16,10 @@ from edgec.compress.prune import Pruning, prune
 from edgec.compress.retrain.train import Bind
 from edgec.device.load import load_device
 from edgec.device.probe import usable_cores
+from edgec.emit.language import WGSL, language_of
 from edgec.emit.partitioned import partitioned_files
 from edgec.emit.project import Project, files
+from edgec.emit.webgpu import webgpu_files
 from edgec.errors import UsageError
 from edgec.execute.mixed_precision import mixed
 from edgec.frontend.language.chat import with_chat
@@ -320,5 +322,9 @@ def emit(program: Program, context: Context) -> Project:
             raise UsageError("weights of networks on two devices are linked", hint=hint, where=f"--weights {o.weights}")
         return Project(program, partitioned_files(program, o.device, o.name, o.templates, facts, context.extras))
     extras, prepared = context.extras, context.preprocessing
+    if language_of(o.device) is WGSL:
+        return Project(
+            program, webgpu_files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights)
+        )
     made = files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights, o.ram, o.cores)
     return Project(program, made)

@@ -93,6 +93,12 @@ def _cross(device: Device) -> str | None:
     return cross_options(device) or None
 
 
+def _api(found: Record) -> str:
+    """The file with the declarations that a program needs: a header, or the types of a module of JavaScript."""
+    header, types = f"{found['name']}.h", f"web/{found['name']}.d.ts"
+    return types if header not in found["files"] and types in found["files"] else header
+
+
 def draw(found: Record, model: str) -> RenderableType:
     """The record for a terminal."""
     seconds = found["seconds"]
@@ -129,7 +135,7 @@ def draw(found: Record, model: str) -> RenderableType:
         *((*compression.draw(found["compression"]), "") if found["compression"] else ()),
         *((*sparsity.draw(found["sparsity"], found["pruned"]), "") if found["sparsity"] or found["pruned"] else ()),
         *((sparsity.draw_retraining(found["retrained"]), "") if found["retrained"] else ()),
-        f"{done} [bold]{escape(found['folder'])}/[/], API in {found['name']}.h",
+        f"{done} [bold]{escape(found['folder'])}/[/], API in {_api(found)}",
         *next_steps.draw(found["next"]),
     ]
     return Group(*parts, *budget.draw(found["budgets"]))

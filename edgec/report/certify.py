@@ -12,7 +12,7 @@ from rich.text import Text
 from edgec.certify.certified import Certificate, Certified
 from edgec.report.record import Record, head
 from edgec.report.terminal import error_text, pairs, table
-from edgec.text import counted, printable
+from edgec.text import counted, listed, printable
 
 #: Certificates that are drawn, and elements of an output whose bounds are in a record.
 SHOWN, ELEMENTS = 20, 1024
@@ -28,6 +28,7 @@ def record(found: Certified, saved: str | None) -> Record:
         "certified_share": found.share,
         "replayed": found.replayed,
         "kernels": found.kernels,
+        "any_order": list(found.any_order),
         "seconds": found.seconds,
         "counterexamples": saved,
         "certificates": [_row(c) for c in found.certificates],
@@ -86,8 +87,8 @@ def draw(found: Record) -> RenderableType:
     facts: list[tuple[str, RenderableType]] = [
         (
             "arithmetic",
-            f"{counted(found['kernels'], 'kernel')} in fp32, sums in any order; "
-            f"outputs rounded by {error_text(rounding)}",
+            f"{counted(found['kernels'], 'kernel')} in fp32, {_orders(found)}; outputs rounded by "
+            f"{error_text(rounding)}",
         ),
         ("violations", "run in the compiled code" if found["replayed"] else "run in numpy: it is for another machine"),
     ]
@@ -95,6 +96,12 @@ def draw(found: Record) -> RenderableType:
         facts.append(("inputs", escape(str(found["counterexamples"]))))
     more = _more(rows)
     return Group(line, drawn, *more, "", pairs(facts))
+
+
+def _orders(found: Record) -> str:
+    """The order of additions that rounding is counted for."""
+    names = found["any_order"]
+    return "sums as the code adds them up" + (f", but in any order {escape(listed(names[:3]))}" if names else "")
 
 
 def _more(rows: Sequence[Record]) -> list[RenderableType]:
@@ -114,4 +121,7 @@ def _draw_differences(found: Record) -> RenderableType:
             )  # fmt: skip
     held = sum(c["verdict"] == "holds" for c in rows)
     line = Text.assemble((f"{held} hold", "bold"), f" of {len(rows)}: {found['what']}")
-    return Group(line, drawn, *_more(rows))
+    facts: list[tuple[str, RenderableType]] = [
+        ("arithmetic", f"{counted(found['kernels'], 'kernel')}, {_orders(found)}")
+    ]
+    return Group(line, drawn, *_more(rows), "", pairs(facts))

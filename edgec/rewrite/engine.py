@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from edgec import limits, ops
-from edgec.errors import Undecided
 from edgec.ir.graph import Graph, Node, topological
 from edgec.ir.loads import reduces
 from edgec.ir.types import FLOATS
 from edgec.rewrite.applied import Applied, Considered, term
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.measure import NOTHING, Measure, OpCosts, height, measure
-from edgec.rewrite.rule import Numeric, Proposal, Rule, View
+from edgec.rewrite.offers import Offers, proposals
+from edgec.rewrite.rule import Numeric, Rule
 from edgec.text import listed
 
 #: Limit of steps, per node of the original graph.
@@ -70,14 +70,6 @@ def consider(graph: Graph, node: Node, rules: Iterable[Rule]) -> list[Considered
     """Verdicts of all rules that could apply to ``node``."""
     view = _Uses({n: len(users) for n, users in graph.users().items()})
     return [Considered(r, outcome) for r in rules if node.op in r.ops for outcome in proposals(r, node, view)]
-
-
-def proposals(r: Rule, node: Node, view: View) -> Iterator[Proposal]:
-    """Proposals of a rule for a node; none where its validity depends on run-time sizes."""
-    try:
-        yield from r.propose(node, view)
-    except Undecided as reason:
-        yield reason.message
 
 
 def _delicate(nodes: Sequence[Node]) -> frozenset[Node]:
@@ -145,6 +137,7 @@ class _Rewriter:
         self.replaced: dict[Node, Node] = {}
         self.delicate: frozenset[Node] = frozenset()
         self.steps = 0
+        self.offers = Offers(self, self.rules_for)
 
     def uses(self, node: Node) -> int:
         return self.counts.get(self.standing(node), 0)
@@ -192,16 +185,12 @@ class _Rewriter:
         again = True
         while again and len(self.applied) < self.steps:
             again = False
-            for r in self.rules_for(node):
+            for r, proposal in self.offers.of(node):
                 if delicate and r.needs_smoothness:
                     continue
-                for proposal in proposals(r, node, self):
-                    if isinstance(proposal, Node) and proposal is not node:
-                        taken = self.attempt(r, node, proposal, readers, delicate)
-                        if taken is not None:
-                            node, again = taken, True
-                            break
-                if again:
+                taken = self.attempt(r, node, proposal, readers, delicate)
+                if taken is not None:
+                    node, again = taken, True
                     break
         return node
 
@@ -301,17 +290,12 @@ class _Rewriter:
         """Rewrites of ``reader`` that no longer read ``value``."""
         return [
             (r, proposal)
-            for r in self.rules_for(reader)
-            if not (reader in self.delicate and r.needs_smoothness)
-            for proposal in proposals(r, reader, self)
-            if isinstance(proposal, Node) and proposal is not reader and not _needs(proposal, value, reader, place)
+            for r, proposal in self.offers.of(reader)
+            if not (reader in self.delicate and r.needs_smoothness) and not _needs(proposal, value, reader, place)
         ]
 
     def cost(self, nodes: Iterable[Node]) -> Measure:
-        result = NOTHING
-        for n in nodes:
-            result = result.plus(measure(n, self.prices))
-        return result
+        return Measure.sum(measure(n, self.prices) for n in nodes)
 
     @staticmethod
     def is_gain(gain: Measure, node: Node, proposal: Node) -> bool:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from edgec.ir.graph import Node, sizes_in
+from edgec.ir.graph import Node
 from edgec.ir.types import FLOATS, ends, is_worth_computing
 
 Number = Union[int, float, bool]
@@ -53,7 +53,7 @@ def is_static(node: Node) -> bool:
     """No input of the graph can change it, nor its size: a constant, or something computed from constants alone."""
     if node.op in ("const", "input"):
         return node.op == "const"
-    return memoized(node, _static, lambda n: n.op != "input" and not sizes_in(n) and all(_static[a] for a in n.args))
+    return memoized(node, _static, lambda n: n.op != "input" and not n.sizes and all(_static[a] for a in n.args))
 
 
 def is_known(node: Node) -> bool:

@@ -21,7 +21,7 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_node
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import at_sizes
-from edgec.ir.graph import Node, constant, intern, sizes_in, topological
+from edgec.ir.graph import Node, constant, intern, topological
 from edgec.ir.registry import node
 from edgec.ir.types import FLOATS, Type
 from edgec.rewrite.agree import Agreement
@@ -83,7 +83,7 @@ def prove_general(rule: Change) -> General | str | None:
                     sums |= _adds(rule, n)
                 forms += 1
                 first = list(rule.examples(Form(trail)))[k]
-                is_open += any(sizes_in(m) for m in topological([first]))
+                is_open += any(m.sizes for m in topological([first]))
                 if process_time() - start > PATIENCE:
                     return "it has many forms, of which each takes long"
         if not complete:
@@ -158,7 +158,7 @@ def same(left: Node, right: Node, adds: bool) -> bool:
 def _differs(rule: Change, n: Node, right: Node) -> str | None:
     """Sizes at which the code gives another right side; None where none of those drawn does."""
     random = Random(rule.name)
-    sizes = list(dict.fromkeys(s for m in topological([n]) for s in sizes_in(m)))
+    sizes = list(dict.fromkeys(s for m in topological([n]) for s in m.sizes))
     for drawn in range(DRAWN if sizes else 0):
         high = (1, 2, 4, 9)[drawn % 4]
         known = {s: random.randint(s.value.low, s.value.low + high) for s in sizes}

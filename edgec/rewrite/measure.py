@@ -24,6 +24,7 @@ All components are sums over nodes and bounded below for graphs of one size, so 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -58,8 +59,10 @@ class Measure(NamedTuple):
     height: int = 0
     unfolded: int = 0
 
-    def plus(self, other: Measure) -> Measure:
-        return Measure(*(a + b for a, b in zip(self, other)))
+    @staticmethod
+    def sum(measures: Iterable[Measure]) -> Measure:
+        columns = list(zip(*measures))
+        return Measure(*map(sum, columns)) if columns else NOTHING
 
     def minus(self, other: Measure) -> Measure:
         return Measure(*(a - b for a, b in zip(self, other)))
@@ -105,10 +108,7 @@ def measure(node: Node, prices: OpCosts = RAW) -> Measure:
 
 def total(graph: Graph, prices: OpCosts = OpCosts()) -> Measure:
     """Cost of a whole graph."""
-    result = NOTHING
-    for n in graph.nodes():
-        result = result.plus(measure(n, prices))
-    return result
+    return Measure.sum(measure(n, prices) for n in graph.nodes())
 
 
 def _narrowest_product(node: Node) -> int:

@@ -6,6 +6,7 @@ from edgec.ir import expr as X
 from edgec.ir.dtypes import FLOATS
 from edgec.ir.expr import Expr
 from edgec.ir.index import least
+from edgec.ir.substitution import rebuilt
 
 #: Functions that preserve order.
 _RISING = frozenset({"exp", "sigmoid", "tanh", "erf", "log", "log1p", "expm1", "sqrt", "atan", "sinh", "asinh"})
@@ -22,7 +23,7 @@ def pushed(e: Expr, real: bool) -> Expr:
     number; without ``real`` nothing is done but to drop combinations of one element.
     """
     change = _inwards if real else _single
-    return X.rebuilt(e, lambda _: None, lambda _, new: change(_simpler(new)))
+    return rebuilt(e, lambda _: None, lambda _, new: change(_simpler(new)))
 
 
 def _simpler(e: Expr) -> Expr:

@@ -15,7 +15,7 @@ from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
-from edgec.ir.graph import Node, sizes_in
+from edgec.ir.graph import Node
 from edgec.ir.lanes import NARROWEST
 from edgec.schedule.chain import PrivateVectors, chained
 from edgec.schedule.choose import Request, choose, packed
@@ -33,7 +33,7 @@ from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
-from edgec.schedule.storage import as_read, device_for, half_dtype, kept_narrow, with_copies
+from edgec.schedule.storage import as_read, device_for, half_dtype, in_words, kept_narrow, with_copies
 from edgec.schedule.turned import with_turned_copies
 from edgec.schedule.variants import Product, key_of
 from edgec.text import listed, printable
@@ -53,15 +53,16 @@ class _Names:
     outputs: dict[Node, str]
     narrow: frozenset[Node] = frozenset()  # nodes whose buffers store 16 bits, in the type ``half``
     half: str = "f16"
+    stored: Callable[[str], str] = str  # the type in memory of values of a type
     count: int = 0
 
     def buffer(self, node: Node, elements: int) -> Buffer:
         if node in self.outputs:
-            return Buffer(self.outputs[node], "output", node.type.dtype, elements)
+            return Buffer(self.outputs[node], "output", self.stored(node.type.dtype), elements)
         if node in self.inputs:
-            return Buffer(self.inputs[node], "input", node.type.dtype, elements)
+            return Buffer(self.inputs[node], "input", self.stored(node.type.dtype), elements)
         self.count += 1
-        dtype = self.half if node in self.narrow else node.type.dtype
+        dtype = self.half if node in self.narrow else self.stored(node.type.dtype)
         return Buffer(f"b{self.count}", "arena", dtype, elements)
 
 
@@ -112,13 +113,14 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         kept_narrow(plan, device, bf16_layers, options.in_levels)
         - {plan.root_of(b.output)[0] for b in plan.blocks[:fp32_blocks]},
         half_dtype(device) or ("f16" if bf16_layers is None else "bf16"),
+        in_words if device.in_words else str,
     )
     exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
     views = views_of(plan, names.buffer, NARROWEST if device.is_gpu else device.vector_lanes)
     for n in graph.inputs:
         if n not in views:
             views[n] = View(names.buffer(n, n.type.elements), n.type.shape, (0,) * n.type.rank)
-    weights = Weights()
+    weights = Weights(in_words if device.in_words else str)
     kernels: list[Kernel] = []
     bordered: set[Node] = set()
     vectors = PrivateVectors(plan, views, device, threads)
@@ -269,7 +271,7 @@ def sizes_within(record: Any) -> list[Expr]:
         elif isinstance(value, (tuple, Mapping)):
             stack.extend(value.values() if isinstance(value, Mapping) else value)
         elif isinstance(value, Node):
-            found.update(s for n in (value, *value.args) for s in sizes_in(n))
+            found.update(s for n in (value, *value.args) for s in n.sizes)
         elif is_dataclass(value) and not isinstance(value, Buffer):
             stack.extend(getattr(value, f.name) for f in fields(value))
     return sorted(found, key=lambda s: str(s.value.name))

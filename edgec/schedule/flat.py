@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
+from edgec.errors import DeviceError
 from edgec.fuse import Block
 from edgec.ir import expr as X
 from edgec.ir import positions
@@ -17,24 +18,31 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
 from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, mergeable, split_formula, used_as_values
-from edgec.ir.types import dtype_name
+from edgec.ir.types import DTYPES, dtype_name
 from edgec.schedule.program import Buffer, View
+
+#: Bytes of an array that are summed up, at most, and those in one place.
+_LONG, _PIECE = 1 << 18, 1 << 10
 
 
 class Weights:
-    """The constants of a program: equal content is stored once."""
+    """The constants of a program: equal content is stored once, in the type that is ``stored`` for that of values."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: Callable[[str], str] = str) -> None:
+        self._stored = stored
         self._count = 0
         self._by_content: dict[tuple[Any, ...], list[tuple[np.ndarray, Buffer]]] = {}
 
     def add(self, value: np.ndarray) -> Buffer:
         value = np.ascontiguousarray(value)
+        kind = self._stored(dtype_name(value.dtype))
+        if kind != dtype_name(value.dtype):
+            value = in_range(value, kind)
         value.flags.writeable = False
         flat = value.reshape(-1)
         content = flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)
         # A sum that is quick, and then the content itself: arrays of the same sum are rare.
-        alike = self._by_content.setdefault((value.dtype, value.shape, crc32(content.data)), [])
+        alike = self._by_content.setdefault((value.dtype, value.shape, _sum_of(content)), [])
         for known, buffer in alike:
             if np.array_equal(known, content):
                 return buffer
@@ -42,6 +50,25 @@ class Weights:
         self._count += 1
         alike.append((content, buffer))
         return buffer
+
+
+def _sum_of(content: np.ndarray) -> int:
+    """A checksum of bytes: of a long array, that of pieces all over it."""
+    if content.size <= _LONG:
+        return crc32(content.data)
+    pieces = content[: content.size // _PIECE * _PIECE].reshape(-1, _PIECE)
+    chosen = pieces[:: max(1, len(pieces) * _PIECE // _LONG)]
+    return crc32(content[-_PIECE:].data, crc32(np.ascontiguousarray(chosen).data))
+
+
+def in_range(value: np.ndarray, kind: str) -> np.ndarray:
+    """The values as another type; raises DeviceError where that does not hold them."""
+    found = value.astype(DTYPES[kind])
+    if not np.array_equal(found, value):
+        outside = value[found != value].flat[0]
+        hint = "build it for WebAssembly: --device wasm32"
+        raise DeviceError(f"a constant of {outside} does not fit the {kind} that memory has for it", hint=hint)
+    return found
 
 
 @dataclass(frozen=True)
@@ -85,7 +112,7 @@ def flatten(
         view = views[node]
         return X.load(view.buffer, (view.address(place),), node.type.dtype)
 
-    body = replace_loads(split.body, resolve)
+    body = replace_loads(split.body, resolve, keeps_loops=True)
     target = views[block.output]
     return Flat(split.variables, body, target.buffer, target.address(split.position))
 

@@ -10,8 +10,10 @@ from typing import ClassVar
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, most
+from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ir.types import FLOATS
 from edgec.ir.vector import is_vectorizable, widened
+from edgec.schedule.added import Added
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import are_few_gathered, lanes_of_reductions, repacked, with_joined_lanes
 from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
@@ -64,6 +66,13 @@ class Map(BlockSchedule):
     @property
     def bodies(self) -> list[Expr]:
         return [self.body]
+
+    @property
+    def added(self) -> tuple[Added, ...]:
+        """The order of each sum of floats: that of its loops, in one number or one a lane."""
+        sums = [e for e in X.walk(self.body) if e.op == "reduce" and e.value[0] == "add" and e.dtype in FLOATS]
+        opened = [X.opened(e) for e in sums]
+        return tuple(Added.one_by_one(names, body) for names, body in opened if is_fixed(*names))
 
     @property
     def at_store(self) -> list[Expr]:

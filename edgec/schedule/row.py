@@ -12,8 +12,10 @@ from typing import ClassVar
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, most
+from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ir.types import FLOATS
 from edgec.ir.vector import always_computed, is_vectorizable
+from edgec.schedule.added import Added
 from edgec.schedule.flat import Flat
 from edgec.schedule.loops import (
     Parts,
@@ -62,6 +64,15 @@ class Row(BlockSchedule):
     @property
     def bodies(self) -> list[Expr]:
         return [*(body for _, body in self.reductions), self.result]
+
+    @property
+    def added(self) -> tuple[Added, ...]:
+        """The order of each sum of floats: along the row on lanes, then to one number by the instruction set."""
+        if not is_fixed(*self.walk, self.row):
+            return ()
+        loops = (*self.walk, self.row)
+        bodies = [body for combine, body in self.reductions if combine == "add" and body.dtype in FLOATS]
+        return tuple(Added.on_lanes(loops, body, self.lanes) for body in bodies)
 
     @property
     def nests(self) -> tuple[Nest, ...]:

@@ -235,6 +235,11 @@ def exact_dtype(weights: Expr) -> str:
     return fitting[0]
 
 
+def in_words(dtype: str) -> str:
+    """The type that a value has in memory of words of 32 bits; what has no such type keeps its own."""
+    return "i32" if dtype in ("bool", "i8", "u8", "i16", "u16", "i64") else dtype
+
+
 def memory_type(load: Expr) -> str:
     """The type in memory of what a formula loads: a float may lie there as less."""
     lies: str = getattr(load.value, "dtype", load.dtype)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import ClassVar
 
+import numpy as np
+
 from edgec.device.device import Device
 from edgec.ir import expr as X
+from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ir.types import FLOATS
 from edgec.ir.vector import is_vectorizable
+from edgec.schedule.added import Added
 from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue
 from edgec.schedule.contract.fp16_sums import taps_in_fp16
 from edgec.schedule.contract.int8_dot import Taps, taps_of
@@ -55,6 +62,34 @@ class Window(BlockSchedule):
     def describe(self) -> str:
         taps = [v.value.extent for v in self.taps.names] if self.taps else [v.extent for v in self.reduction.value[1]]
         return f"window of {'x'.join(map(str, taps)) or '1'}, tile {self.rows} outputs x {self.lanes} lanes"
+
+    @property
+    def added(self) -> tuple[Added, ...]:
+        """The order of its sum of floats, which all results of a tile have."""
+        is_sum = self.reduction.op == "reduce" and self.reduction.value[0] == "add"
+        if self.in_fp16 or self.taps is not None or not is_sum or self.reduction.dtype not in FLOATS:
+            return ()
+        names, body = X.opened(self.reduction)
+        if not is_fixed(*names):
+            return ()
+        first = {v: v + 0 for v in (self.m, *(self.loops[-1:] if self.deep > 1 else ())) if v.op == "var"}
+        order = [number for number, _, _ in self.elements([first])]
+        return (Added(names, body, np.array(order)[None]),)
+
+    def elements(self, outputs: Sequence[Mapping[Expr, Expr]]) -> list[tuple[int, int, Expr]]:
+        """The elements that a tile combines, in order: (number of the tap, number of the output, formula).
+
+        Outputs are their positions, as changes of loops. What several of them share is used at once.
+        """
+        names, body = X.opened(self.reduction)
+        updates = []
+        for number, taps in enumerate(product(*(range(v.value.extent) for v in names))):
+            at = {v: X.const(t) for v, t in zip(names, taps)}
+            for r, moved in enumerate(outputs):
+                element = X.substitute(body, at | dict(moved))
+                updates.append((_position(element, set(moved)), (number, r, element)))
+        is_shared = self.deep > 1 or self.group > 1
+        return [u for _, u in (sorted(updates, key=lambda u: u[0]) if is_shared else updates)]
 
     @property
     def bodies(self) -> list[Expr]:
@@ -128,6 +163,12 @@ def _overlaps(load: Expr, step: int, tap: Expr) -> bool:
     """Is what the next output reads, ``step`` further on, a later tap of this one?"""
     by = coefficient(load.args[0], tap) or 0
     return by != 0 and step % by == 0 and 0 < step // by < most(tap)
+
+
+def _position(element: Expr, loops: set[Expr]) -> tuple[int, ...]:
+    """The position of an element that moves with the outputs, from that of the first."""
+    moving = [e for e in X.loads(element) if e.args and loops & X.free_variables(e)]
+    return tuple(index.linear(e.args[0])[1] for e in moving)
 
 
 def _is_along_memory(reduction: Expr, n: Expr) -> bool:

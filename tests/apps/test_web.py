@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
+import sys
 import tarfile
+import urllib.request
+import wave
 import zlib
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 from convnet import convnet
 from needed import need
 from onnx import TensorProto
-from small_models import model, node, tensor_input
+from small_models import model, node, tensor_input, weights
 
 import edgec
 from benchmarks.boards.browser import Browser, classified, served
@@ -174,6 +177,144 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         browser.wait("return /decoded/.test(document.getElementById('status').textContent)")
 
 
+@pytest.fixture(scope="module")
+def threaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of a network that is divided for three threads."""
+    filters = np.random.default_rng(0).standard_normal((32, 16, 3, 3)).astype(np.float32)
+    nodes = [node("Conv", ["x", "w"], ["c"], pads=[1] * 4), node("Softmax", ["c"], ["y"], axis=1)]
+    net = model(nodes, [tensor_input("x", [1, 16, 64, 64])], ["y"], [weights("w", filters)])
+    folder = tmp_path_factory.mktemp("threaded")
+    edgec.build(net, folder / "net", name="net", device="wasm32", extras=["web"], threads=3)
+    return folder / "net" / "web"
+
+
+def test_threads_in_node(threaded: Path, tmp_path: Path) -> None:
+    """One to three give the same bits; what cannot be is said, and so is a worker that fails, before a run or in it."""
+    done = subprocess.run(
+        [need("node", "nodejs"), Path(__file__).with_name("programs") / "threads.mjs", threaded, tmp_path],
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    files = json.loads((threaded / "package.json").read_text())["files"]
+    assert {"thread.js", "net_threads.wasm"} <= set(files) and all((threaded / file).is_file() for file in files)
+    assert told["threads"] == [1, 2, 3] and told["same"] == [True, True, True]
+    for what, words in {
+        "four": "4 is not from 1 to 3", "half": "1.5 is not from 1 to 3", "single": "needs net_threads.wasm",
+        "shared": "one thread needs net.wasm", "closed": "the network is closed",
+        "late": "a thread of the network failed",
+        "early": "a thread cannot be started: no seat", "slow": "nothing", "stack": "nothing",
+    }.items():  # fmt: skip
+        assert words in told[what], what
+
+
+_THREADS = """
+const { Network, obstacle } = await import("./net.js"), { RemoteNetwork } = await import("./remote.js");
+const x = Float32Array.from({ length: 16 * 64 * 64 }, (_, k) => Math.sin(k)), found = [], digests = [];
+const digest = async (values) => {
+  const hash = await crypto.subtle.digest("SHA-256", Float32Array.from(values));
+  digests.push(new Uint8Array(hash).join());
+};
+for (const threads of [1, 2, 3]) {
+  const network = await Network.load(undefined, { threads });
+  network.inputs.x.set(x);
+  for (let k = 0; k < 3; ++k) network.run();
+  found.push(network.threads);
+  await digest(network.outputs.y);
+  network.close();
+}
+const remote = new RemoteNetwork(undefined, { threads: 3 });
+await digest((await remote.run({ x })).y);
+found.push(await remote.threads);
+remote.close();
+const many = new RemoteNetwork(undefined, { threads: 7 });
+const problem = await many.run({ x }).catch((problem) => problem.message);
+return [found, new Set(digests).size, digests[0], obstacle(), problem];
+"""
+
+
+def test_threads_in_a_browser(threaded: Path) -> None:
+    """On an isolated page, on its own thread and in a worker; on any other page there is one, with the same result."""
+    need("chromium", "chromium"), need("chromedriver", "chromium-driver")
+    told = {}
+    with Browser() as browser:
+        for isolated in (True, False):
+            with served(threaded, isolated) as address:
+                browser.open(address)
+                told[isolated] = browser.run(_THREADS)
+    assert told[True][0] == [1, 2, 3, 3] and told[False][0] == [1, 1, 1, 1]
+    assert told[True][1] == told[False][1] == 1 and told[True][2] == told[False][2]
+    assert told[True][3] == "" and "Cross-Origin-Opener-Policy" in told[False][3]
+    assert "7 is not from 1 to 3" in told[True][4]
+
+
+def test_the_server_isolates(threaded: Path) -> None:
+    with subprocess.Popen([sys.executable, threaded / "serve.py", "0"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            with urllib.request.urlopen(server.stdout.readline().strip() + "net.js", timeout=20) as answer:
+                assert answer.headers["Cross-Origin-Embedder-Policy"] == "require-corp"
+                assert answer.headers["Content-Type"] == "text/javascript"
+        finally:
+            server.terminate()
+
+
+def test_a_program_has_no_threads() -> None:
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [3])])
+    with pytest.raises(UsageError, match="programs for 'wasm32' have one thread"):
+        api.run_on_device(net, {"x": np.zeros((1, 3), np.float32)}, device="wasm32", link="device", threads=2)
+
+
+def cepstra(samples: np.ndarray) -> np.ndarray:
+    """The coefficients of MLPerf Tiny, [49, 10], by numpy's transform."""
+    frames = np.lib.stride_tricks.sliding_window_view(samples / np.abs(samples).max(), 480)[::320]
+    sizes = np.abs(np.fft.rfft(frames * (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(480) / 480)), 512))
+    low, high, mels = (1127 * np.log(1 + np.array(hertz) / 700) for hertz in (20, 4000, np.arange(257) * 16000 / 512))
+    edges = np.linspace(low, high, 42)
+    up, down = ((mels[:, None] - edges[:-2]) / (high - low) * 41, (edges[2:] - mels[:, None]) / (high - low) * 41)
+    powers = np.log(sizes @ np.minimum(up, down).clip(0) + 1e-6)
+    return powers @ np.cos(np.pi / 40 * np.outer(np.arange(40) + 0.5, np.arange(10))) * np.sqrt(2 / 40)
+
+
+def test_pages_of_arrays_and_of_a_sound(tmp_path: Path) -> None:
+    """Inputs from a file of numpy and one of text; cepstra of a WAV file, and its samples at a rate that is told."""
+    need("chromium", "chromium"), need("chromedriver", "chromium-driver")
+    two = model([node("Sub", ["x", "y"], ["z"])], [tensor_input("x", [2, 3]), tensor_input("y", [2, 3])], ["z"])
+    heard = model([node("Neg", ["x"], ["y"])], [tensor_input("x", [1, 49, 10, 1])])
+    rate = model([node("Neg", ["x"], ["y"])], [tensor_input("x", [1, 800])])
+    edgec.build(two, tmp_path / "two", name="net", device="wasm32", extras=["web"])
+    edgec.build(heard, tmp_path / "heard", name="net", device="wasm32", extras=["web"])
+    edgec.build(rate, tmp_path / "rate", name="net", device="wasm32", extras=["web"], sound="rate=8000")
+    np.save(tmp_path / "x.npy", np.arange(6, dtype=np.int64).reshape(2, 3))
+    (tmp_path / "y.csv").write_text("0.5,0,0\n0,0,-4.25\n")
+    (tmp_path / "less.csv").write_text("1 2")
+    samples = np.rint(3e4 * np.sin(np.arange(16000) ** 1.3 / 40) * np.linspace(0, 1, 16000)).astype(np.int16)
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes(samples.tobytes())
+    rows = "return [...document.querySelectorAll('#outputs li')].map((row) => row.textContent)"
+    status = "return document.getElementById('status').textContent"
+    with served(tmp_path) as address, Browser() as browser:
+        browser.open(f"{address}two/web/")
+        for name, file in (("x", "x.npy"), ("y", "less.csv"), ("y", "y.csv")):
+            browser.choose(f"[data-input={name}]", tmp_path / file)
+            wanted = "y: 2 numbers, not 6" if file == "less.csv" else f"{file} is read"
+            browser.wait(f"{status} === given[0]", wanted)
+        browser.run("document.getElementById('run').click()")
+        browser.wait(f"{rows}.length === 6")
+        assert [float(row.split(": ")[1]) for row in browser.run(rows)] == [-0.5, 1, 2, 3, 4, 9.25]
+        for folder in ("heard", "rate"):
+            browser.open(f"{address}{folder}/web/")
+            browser.wait("return !document.getElementById('run').disabled")
+            browser.choose("[data-input=x]", tmp_path / "sound.wav")
+            browser.wait("return / ms a run/.test(document.getElementById('status').textContent)")
+            shown = [float(row.split(": ")[1]) for row in browser.run(rows)]
+            if folder == "heard":
+                np.testing.assert_allclose(shown, -cepstra(samples / 32768).reshape(-1)[:8], atol=0.01)
+            else:  # the browser filters before it takes half of the samples
+                np.testing.assert_allclose(max(shown), (-samples[:1600] / 32768).max(), rtol=0.1)
+
+
 def test_real_pictures(tmp_path: Path) -> None:
     """EfficientNet-Lite0, where its wheel was turned into a network before (benchmarks/networks/wheels.py)."""
     found = find_spec("skimage")
@@ -194,7 +335,4 @@ def test_real_pictures(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'web' is not for 'generic'"):
         edgec.build(str(DIGITS / "digits.onnx"), tmp_path / "out", device="generic", extras=["web"])
-    net = model([node("Relu", ["x"], ["y"])])
-    with pytest.raises(UsageError, match="for networks that look at a picture"):
-        edgec.build(net, tmp_path / "out", device="wasm32", extras=["web"], compile=False)
     assert not (tmp_path / "out").exists()

@@ -76,7 +76,8 @@ def test_what_is_not_offered_is_refused_before_the_work(tmp_path: Path) -> None:
 
 
 def _fits(cell: Cell) -> bool:
-    device, app = load_device(cell.device), APPS[cell.app]
+    device = load_device(cell.device)
+    app = APPS[cell.app].others.get(device.language, APPS[cell.app])
     speaks = device.language == app.language
     has_board = device.has_board or not app.with_board
     return speaks and has_board and (not app.arches or device.arch in app.arches)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from chance import RANDOM
+from compiled import Compiled
 
 from edgec.certify.domain import Domain
 from edgec.certify.network import Bounds, Network
@@ -13,6 +14,7 @@ from edgec.execute.executor import run_graph
 from edgec.fuse import plan
 from edgec.ir.graph import Graph, Node
 from edgec.ir.types import DTYPES, FLOATS
+from edgec.schedule.order import orders_of
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Mapping[str, np.ndarray]]
@@ -20,6 +22,11 @@ Run = Callable[[Arrays], Mapping[str, np.ndarray]]
 
 def network(graph: Graph) -> Network:
     return Network(plan(graph))
+
+
+def network_of(made: Compiled, fuse: bool = True) -> Network:
+    """The network of compiled code, with the order of its sums."""
+    return Network(plan(made.program.graph, fuse), orders_of(made.program.kernels, made.program.views))
 
 
 def box(net: Network, centers: Arrays, eps: float) -> Domain:
@@ -64,9 +71,11 @@ def drawn(net: Network, domain: Domain, corner: bool) -> Arrays:
     return arrays
 
 
-def left_by(graph: Graph, centers: Arrays, eps: float, count: int = 200, run: Run | None = None) -> list[str]:
+def left_by(
+    graph: Graph, centers: Arrays, eps: float, count: int = 200, run: Run | None = None, net: Network | None = None
+) -> list[str]:
     """Bounds that drawn inputs leave: those of an output by rows or by ranges, or a row as a function of the inputs."""
-    net = network(graph)
+    net = net or network(graph)
     domain, faults = box(net, centers, eps), []
     given = [drawn(net, domain, k % 2 == 0) for k in range(count)]
     results = [(run or (lambda a: run_graph(graph, a)))(x) for x in given]

@@ -24,6 +24,7 @@ from edgec.fuse import plan
 from edgec.ir.evaluate import evaluate_node
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.registry import node
+from edgec.schedule.order import orders_of
 
 Layer = Callable[[Node], Node]
 F = np.float32
@@ -76,7 +77,8 @@ def _left(built: edgec.Built, network: Joint, center: dict[str, np.ndarray], eps
 
 def _joint(built: edgec.Built, samples: list[dict[str, np.ndarray]]) -> Joint:
     assert built.stages.plan is not None
-    return Joint(built.stages.plan, built.stages.graph, samples)
+    orders = orders_of(built.program.kernels, built.program.views)
+    return Joint(built.stages.plan, built.stages.graph, samples, orders)
 
 
 BENDS: dict[str, Layer] = {

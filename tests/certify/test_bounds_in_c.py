@@ -230,9 +230,25 @@ def test_an_input_named_as_the_distance() -> None:
     assert (low <= 1.5).all() and (low > 1.49).all() and (high >= 2.5).all() and (high < 2.51).all()
 
 
+def test_outputs_that_nothing_computes_and_a_product_of_one_value() -> None:
+    nodes = [node("MatMul", "x x", "y"), node("Identity", "x", "same"), node("Identity", "c", "known")]
+    proto = model(nodes, (4, 4), {"c": weights(3)})
+    for name in ("same", "known"):
+        proto.graph.output.add().CopyFrom(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+    found, x = built(proto), weights(4, 4)
+    ends = found.bounds({"x": x}, 0.01)
+    wide = {
+        o.name: (o.low, o.high)
+        for o in edgec.certify(found, inputs={"x": x}, eps=0.01, output="y").certificates[0].outputs
+    }
+    random = np.random.default_rng(1)
+    for _ in range(200):
+        y = found.run({"x": x + random.choice([-0.0099, 0, 0.0099], x.shape).astype(np.float32)})
+        assert all((low <= y[k]).all() and (y[k] <= high).all() for b in (ends, wide) for k, (low, high) in b.items())
+    assert (ends["known"][0] == ends["known"][1]).all() and np.ptp(ends["same"], axis=0).max() < 0.0201
+
+
 def test_what_has_no_bounds_is_refused_in_words() -> None:
-    with pytest.raises(ModelError, match="output 'y' is an input, of which there is nothing to bound"):
-        built(model([node("Identity", "x", "y")], (1, 8), {}), compile=False)
     sine = model([node("Sin", "x", "wave"), node("Relu", "wave", "y")], (1, 8), {})
     with pytest.raises(ModelError, match=r"no code for bounds of 'sin \('wave'\)'") as told:
         built(sine, compile=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_graphs as g
-from bounded import box, left_by, network, output_bounds
+from bounded import box, left_by, network, network_of, output_bounds
 from chance import RANDOM
 from compiled import Compiled, compile_graphs
 
@@ -131,4 +131,5 @@ def test_compiled_code_never_leaves_its_bounds(fuse: bool, tmp_path: Path) -> No
         for eps in (0.0, 1e-4, 0.05):
             (n,) = graphs[name].inputs
             centers = {"x": RANDOM.standard_normal(n.type.shape).astype(F)}
-            assert not left_by(graphs[name], centers, eps, 200, made), (name, eps)
+            for net in (network(graphs[name]), network_of(made, fuse)):
+                assert not left_by(graphs[name], centers, eps, 100, made, net), (name, eps)

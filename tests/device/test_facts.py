@@ -116,7 +116,7 @@ def test_a_probed_device_takes_what_its_file_says_instead(tmp_path: Path) -> Non
         ("hosted = 'no'", "'hosted' must be true or false, not 'no'", None),
         (
             "language = 'cude'",
-            "'language' must be one of c, opencl, cuda, not 'cude'",
+            "'language' must be one of c, opencl, cuda, wgsl, not 'cude'",
             "did you mean 'cuda'?",
         ),
         ("measured.gflops = 'many'", "'measured' must be a table of numbers above 0, not {'gflops': 'many'}", None),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import math
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +13,9 @@ from pathlib import Path
 
 import pytest
 from chromium import chromium
+from needed import need
+
+from benchmarks.boards.browser import Browser, served
 
 ROOT = Path(__file__).resolve().parents[2]
 BESIDE = {"ARCHITECTURE.md", "CHANGELOG.md"}
@@ -42,11 +47,12 @@ def test_every_page_is_in_the_list_of_pages() -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly: a page, link or anchor that is not there is an error."""
     pytest.importorskip("material", reason="pip install 'edgec[docs]'")
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "mkdocs.yml", "-d", out]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "mkdocs.yml", "-d", folder]
+    plain = {name: value for name, value in os.environ.items() if name != "EDGEC_MODELS"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=plain)
     assert done.returncode == 0, done.stdout + done.stderr
-    return out
+    return folder
 
 
 def test_it_finds_every_page(site: Path) -> None:
@@ -78,3 +84,37 @@ def test_search_works_from_files(site: Path) -> None:
         links = page.eval_on_selector_all(".md-search-result__link", "found => found.map((link) => link.pathname)")
         assert str(site / "tutorials" / "board.html") in links
         assert complaints == []
+
+
+#: Strokes of digits, points of which are parts of the board.
+DRAWN = {
+    0: [[(0.5 + 0.22 * math.sin(k / 4), 0.5 - 0.38 * math.cos(k / 4)) for k in range(26)]],
+    4: [[(0.55, 0.1), (0.25, 0.6), (0.8, 0.6)], [(0.6, 0.4), (0.6, 0.95)]],
+    7: [[(0.25, 0.12), (0.78, 0.12), (0.5, 0.5), (0.4, 0.92)]],
+}
+_DRAW = """
+const page = document.querySelector("iframe").contentWindow, board = page.document.getElementById("board");
+const { left, top } = board.getBoundingClientRect();
+const send = (kind, [x, y]) => board.dispatchEvent(
+  new page.PointerEvent(kind, { clientX: left + 1 + x * 240, clientY: top + 1 + y * 240, bubbles: true }));
+page.document.getElementById("clear").click();
+for (const stroke of given[0]) {
+  send("pointerdown", stroke[0]);
+  stroke.forEach((point) => send("pointermove", point));
+  send("pointerup", stroke.at(-1));
+}
+return [page.document.querySelector("li.best").textContent, page.document.getElementById("status").textContent];
+"""
+
+
+def test_a_drawn_digit_is_read(site: Path) -> None:
+    need("chromium", "chromium"), need("chromedriver", "chromium-driver")
+    with served(site) as address, Browser() as browser:
+        browser.open(f"{address}try/keywords.html")
+        assert browser.run("return document.body.textContent.includes('built without EDGEC_MODELS')")
+        browser.open(f"{address}try/digits.html")
+        status = "document.querySelector('iframe').contentDocument.getElementById('status')"
+        browser.wait(f"return {status}?.textContent === 'draw a digit'")
+        for digit, strokes in DRAWN.items():
+            best, told = browser.run(_DRAW, strokes)
+            assert (best[0], told[0]) == (str(digit), str(digit)), (digit, best, told)

@@ -92,6 +92,8 @@ def test_in_a_page(tmp_path: Path) -> None:
     program, out = need("node", "nodejs"), tmp_path / "lm"
     path = model_file(tmp_path)
     with compiled_with_less_optimization():
+        with pytest.raises(UsageError, match="a conversation in a page has one thread"):
+            edgec.build(path, out, context=CONTEXT, name="lm", device="wasm32", extras=["web"], threads=2)
         edgec.build(path, out, context=CONTEXT, name="lm", device="wasm32", extras=["web"])
     assert (out / "web" / "index.html").is_file() and (out / "web" / "page.js").is_file()
     here = tmp_path / "here"

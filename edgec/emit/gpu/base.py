@@ -9,6 +9,7 @@ from math import prod
 from edgec.emit.c_expression import extent_text
 from edgec.emit.c_text import size_name
 from edgec.emit.gpu.printer import GpuPrinter
+from edgec.emit.syntax import C_SYNTAX, Syntax
 from edgec.emit.views.base import View
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -27,6 +28,7 @@ class GpuView(View, ABC):
     """
 
     language = "cuda"
+    syntax = C_SYNTAX
     qualifier = ""
     lanes = LANES
     is_part = False  # of a launch that it shares with others: a device function of the number of a thread block
@@ -157,7 +159,9 @@ class GpuView(View, ABC):
         return GpuPrinter(names, self.pointers, lane, depth=depth)
 
 
-def numbered(variables: Sequence[Expr], number: str, prefix: str, step: int = 1) -> tuple[dict[Expr, str], list[str]]:
+def numbered(
+    variables: Sequence[Expr], number: str, prefix: str, step: int = 1, syntax: Syntax = C_SYNTAX
+) -> tuple[dict[Expr, str], list[str]]:
     """(names, lines) that decode one number into loops, outermost first; the innermost goes in steps of ``step``.
 
     The variable of a single loop is the number itself.
@@ -177,7 +181,8 @@ def numbered(variables: Sequence[Expr], number: str, prefix: str, step: int = 1)
         elif k:
             value += f" % {extent_text(own)}"
         names[v] = f"{prefix}{k}"
-        lines.append(f"const ec_int {names[v]} = {f'{value} * {each}' if each > 1 and own != 1 else value};")
+        value = f"{value} * {each}" if each > 1 and own != 1 else value
+        lines.append(syntax.constant(syntax.position, names[v], value))
         below = X.plain(below * own)
     return names, lines
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from edgec.emit.c_expression import extent_text
-from edgec.emit.c_literal import literal, scalar_update
 from edgec.emit.gpu.base import GpuView, count, numbered
 from edgec.emit.gpu.printer import GpuPrinter
 from edgec.ir import expr as X
@@ -40,12 +39,12 @@ class MapView(GpuView):
     def lines(self) -> list[str]:
         p = self.params
         loops = p.loops if p.lane is None else (*p.loops, p.lane)
-        names, lines = numbered(loops, "task", "i", p.width)
+        names, lines = numbered(loops, "task", "i", p.width, self.syntax)
         printer = self.printer(names, p.lane)
         heads = []
         for k, v in enumerate(p.inside):
             printer.enter(v, f"e{k}", k + 2)
-            heads.append(f"{'  ' * (k + 1)}for (ec_int e{k} = 0; e{k} < {extent_text(extent(v))}; ++e{k}) {{")
+            heads.append("  " * (k + 1) + self.syntax.loop(f"e{k}", extent_text(extent(v))))
         value = printer.to_store(p.body) if p.lane is not None else printer.value(p.body)
         depth = "  " * (len(p.inside) + 1)
         printer.scopes[-1].lines.append(depth + self.store_line(printer, p.address, value, p.lane, None))
@@ -129,7 +128,7 @@ class ReduceView(GpuView):
 
     @cached_property
     def numbering(self) -> tuple[dict[Expr, str], list[str]]:
-        return numbered(self.params.loops, "task", "i")
+        return numbered(self.params.loops, "task", "i", syntax=self.syntax)
 
     @property
     def loop_lines(self) -> list[str]:
@@ -152,15 +151,15 @@ class ReduceView(GpuView):
         for k, (combine, body) in enumerate(self.params.reductions):
             printer = self._printer(k, f"u{k}_")
             inside = printer.enter(self.params.row, "j", 2)
-            name, start = f"r{k}", literal(neutral(combine, "f32"), "f32")
+            name, start = f"r{k}", self.syntax.literal(neutral(combine, "f32"), "f32")
             across: list[str] = []
             if self.lane is not None:
                 update = printer.vector_update(combine, f"{name}_v", body)
                 for lane in range(LANES):
-                    across.append(scalar_update(combine, name, f"ec_lane({name}_v, {lane})", "f32"))
+                    across.append(self.syntax.update(combine, name, f"ec_lane({name}_v, {lane})", "f32"))
             else:
-                update = scalar_update(combine, name, printer.value(body), "f32")
-            merge = scalar_update(combine, name, "other", "f32")
+                update = self.syntax.update(combine, name, printer.value(body), "f32")
+            merge = self.syntax.update(combine, name, "other", "f32")
             by_sub_groups = self.has_sub_groups and combine == "add"  # their maximum is undefined for NaN
             found.append(Pass(name, start, printer.lines, inside, update, across, merge, by_sub_groups))
         return found

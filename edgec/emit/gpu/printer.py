@@ -28,7 +28,7 @@ class GpuPrinter(Printer):
 
     def position(self, e: Expr) -> str:
         if e.op == "select":
-            return f"({self.value(e.args[0])} ? {self.position(e.args[1])} : {self.position(e.args[2])})"
+            return f"({self.syntax.choice(self.value(e.args[0]), *map(self.position, e.args[1:]))})"
         return super().position(e)
 
     def _select(self, e: Expr) -> str:
@@ -39,7 +39,7 @@ class GpuPrinter(Printer):
         test = self.value(condition)
         taken = self.value(_only_if(condition, then, True))
         other = self.value(_only_if(condition, otherwise, False))
-        return self._bind(e, f"{test} ? {taken} : {other}")
+        return self._bind(e, self.syntax.choice(test, taken, other))
 
     def to_store(self, e: Expr) -> str:
         """The vector to store: lanes are floats, which stores of int8 truncate."""

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from edgec.emit.c_literal import C_TYPES, STORAGE
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.base import GpuView, numbered
 from edgec.emit.gpu.printer import GpuPrinter
+from edgec.emit.syntax import Syntax
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.contract.int8_dot import BYTES
@@ -59,21 +60,24 @@ class SlotView(GpuView):
         given: Mapping[Expr, str] = MappingProxyType({}),
     ) -> Slot:
         """The slot of an element of an operand, or of LANES along ``lane``; a call passes the values ``given``."""
-        names, lines = _numbered(loops)
+        names, lines = _numbered(loops, self.syntax)
         printer = self.printer(names, lane)
         for known, name in given.items():
             printer.define(known, name)
         text = printer.vector(value) if lane is not None else printer.value(value)
         lines = _used(lines, [*printer.lines, text])
         parameters, arguments = self.tile_interface(_NUMBERS, [*lines, *printer.lines, text])
-        parameters = ", ".join([*([parameters] if parameters else []), *(f"float {name}" for name in given.values())])
+        more = [self.syntax.parameter(self.syntax.types["f32"], name) for name in given.values()]
+        parameters = ", ".join([*([parameters] if parameters else []), *more])
         body = [*lines, *printer.lines]
         lanes = LANES if lane is not None else 1
-        return Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, text, scalar=C_TYPES[value.dtype])
+        return Slot(
+            f"{self.name}_{what}", lanes, parameters, arguments, body, text, scalar=self.syntax.types[value.dtype]
+        )
 
     def place(self, what: str, loops: Mapping[str, Sequence[Expr]], value: Expr, copied: int = 16) -> Slot:
         """The slot of the address of ``copied`` bytes of a factor; null where a select makes it zero."""
-        names, lines = _numbered(loops)
+        names, lines = _numbered(loops, self.syntax)
         printer = self.printer(names)
         load = plain_load(value)
         assert load is not None
@@ -91,20 +95,22 @@ class SlotView(GpuView):
 
     def finisher(self, loops: Mapping[str, Sequence[Expr]], result: Expr, accumulator: Expr, lane: Expr | None) -> Slot:
         """The slot that stores f(sum), where ``sum`` is one element or LANES neighbors along ``lane``."""
-        names, lines = _numbered(loops)
+        names, lines = _numbered(loops, self.syntax)
         printer = self.printer(names, lane)
         value = _finished(printer, result, accumulator, lane)
         store = self.store_line(printer, self.record.address, value, lane, None)
         text = [*_used(lines, [*printer.lines, store]), *printer.lines, f"  {store}"]
         parameters, arguments = self.tile_interface(_NUMBERS, text)
         lanes = LANES if lane is not None else 1
-        return Slot(f"{self.name}_finish", lanes, parameters, arguments, text, scalar=C_TYPES[accumulator.dtype])
+        return Slot(
+            f"{self.name}_finish", lanes, parameters, arguments, text, scalar=self.syntax.types[accumulator.dtype]
+        )
 
     def finisher_apart(
         self, loops: Mapping[str, Sequence[Expr]], result: Expr, accumulator: Expr, lane: Expr | None
     ) -> Slot:
         """Separate slots to compute and store f(sum): where both use one buffer, loads would wait for stores."""
-        names, lines = _numbered(loops)
+        names, lines = _numbered(loops, self.syntax)
         printer, storing = self.printer(names, lane), self.printer(names, lane)
         value = _finished(printer, result, accumulator, lane)
         store = self.store_line(storing, self.record.address, "value", lane, None)
@@ -113,7 +119,9 @@ class SlotView(GpuView):
                                         ("finish", accumulator.dtype, printer.lines, value)):  # fmt: skip
             parameters, arguments = self.tile_interface(_NUMBERS, [*_used(lines, [*text, last]), *text, last])
             body = [*_used(lines, [*text, last]), *text]
-            slots.append(Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, last, scalar=C_TYPES[dtype]))
+            slots.append(
+                Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, last, scalar=self.syntax.types[dtype])
+            )
         return replace(slots[1], store=slots[0])
 
 
@@ -125,12 +133,12 @@ def _finished(printer: GpuPrinter, result: Expr, accumulator: Expr, lane: Expr |
     return printer.to_store(body) if lane is not None else printer.value(body)
 
 
-def _numbered(loops: Mapping[str, Sequence[Expr]]) -> tuple[dict[Expr, str], list[str]]:
+def _numbered(loops: Mapping[str, Sequence[Expr]], syntax: Syntax) -> tuple[dict[Expr, str], list[str]]:
     """(names of loops, lines that decode the numbers that templates index them by)."""
     names: dict[Expr, str] = {}
     lines: list[str] = []
     for number, variables in loops.items():
-        mine, apart = numbered(variables, number, f"{number[0]}_")
+        mine, apart = numbered(variables, number, f"{number[0]}_", syntax=syntax)
         names |= mine
         lines += (f"  {line}" for line in apart)
     return names, lines

@@ -11,7 +11,6 @@ from edgec.emit.c_literal import literal
 from edgec.emit.views.base import Loop, LoopedView
 from edgec.emit.views.epilogue import HalfEnd
 from edgec.ir import expr as X
-from edgec.ir import index
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
@@ -212,7 +211,7 @@ class WindowTile:
         part, more = ("_n", f", {live}") if self.counted else ("", "")
         whole = Printer(view.names, view.pointers, p.n)
         lines = [f"  ec_vh h{r} = ec_zero_h();" for r in range(len(self.outputs))]
-        for _, r, element in self._elements():
+        for _, r, element in p.elements(self.outputs):
             places = (f"{view.pointers[e.value]} + {whole.position(e.args[0])}{more}" for e in element.args)
             a, b = (f"ec_load_h{part}({place})" for place in places)
             lines.append(f"  h{r} = ec_fma_lanes_h({a}, {b}, h{r});")
@@ -237,20 +236,8 @@ class WindowTile:
         dtype = p.reduction.dtype
         start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
         printer.lines.extend(f"  {c_lanes.vector_type(dtype)} c{r} = {start};" for r in range(len(self.outputs)))
-        for _, r, element in self._elements():
+        for _, r, element in p.elements(self.outputs):
             printer.lines.append("  " + printer.vector_update(combine, f"c{r}", element))
-
-    def _elements(self) -> list[tuple[tuple[int, ...], int, Expr]]:
-        """The elements that are combined, in order: their position, their output, and their formula."""
-        names, body = X.opened(self.view.params.reduction)
-        updates = []
-        for taps in product(*(range(v.value.extent) for v in names)):
-            at = {v: X.const(t) for v, t in zip(names, taps)}
-            for r, moved in enumerate(self.outputs):
-                element = X.substitute(body, at | moved)
-                updates.append((_position(element, set(moved)), r, element))
-        is_shared = self.view.deep > 1 or self.view.params.group > 1
-        return sorted(updates, key=lambda u: u[0]) if is_shared else updates
 
     def _dots(self, printer: Printer, taps: Taps) -> None:
         """Sums of products of bytes of a tile, four taps at a time; what outputs share is put together once."""
@@ -271,12 +258,6 @@ class WindowTile:
                     printer.lines.append(f"  const ec_vi {name} = {_word(printer, loads, taps)};")
                 weights = printer.vector(X.substitute(taps.word, {taps.place: X.const(k)} | moved))
                 printer.lines.append(f"  c{r} = {dot}(c{r}, {dots[loads]}, {weights});")
-
-
-def _position(element: Expr, loops: set[Expr]) -> tuple[int, ...]:
-    """The position of an element that moves with the outputs, from that of the first."""
-    moving = [e for e in X.loads(element) if e.args and loops & X.free_variables(e)]
-    return tuple(index.linear(e.args[0])[1] for e in moving)
 
 
 def _word(printer: Printer, loads: tuple[Expr, ...], taps: Taps) -> str:

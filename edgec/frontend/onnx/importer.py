@@ -45,7 +45,7 @@ from edgec.frontend.onnx.validate import check_declared, in_order, validate
 from edgec.frontend.values import Value, constant
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Graph, Node, placeholder, sizes_in
+from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.index import lesser, upper
 from edgec.options.texts import DimensionRange
 from edgec.text import listed, printable
@@ -148,7 +148,7 @@ def lower_model(
 ) -> tuple[Importer, Scope]:
     """The nodes that the outputs ``names`` need, lowered."""
     importer = Importer(model, rounds)
-    importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
+    importer.size_names.update(s.value.name for n in inputs for s in n.sizes)
     graph = model.proto.graph
     importer.given = dict(bound)
     scope = Scope(bound, model.opsets, tensors_of(graph))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
@@ -27,6 +28,8 @@ OLDEST_OPSET = 1
 FIRST_COMPLETE_OPSET = 6
 NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
 
+#: Bytes from which a file is mapped.
+_MAPPED_BYTES = 1 << 20
 #: How other formats begin, and what to do about them.
 _FOREIGN = (
     (4, b"TFL3", "this is a TensorFlow Lite model; edgec.load and edgec.build read it"),
@@ -117,7 +120,7 @@ def read(source: Source) -> Model:
     else:
         path = Path(source)
         try:
-            content, folder = regular(path).read_bytes(), Folder.of(path)
+            content, folder = _content(regular(path)), Folder.of(path)
         except (OSError, ValueError) as error:  # a ValueError: a path that cannot be one
             raise UsageError(f"cannot read the model: {reason(error)}", where=printable(str(source))) from None
         model = replace(_parse(content, printable(str(source)), path), folder=folder)
@@ -125,7 +128,15 @@ def read(source: Source) -> Model:
     return model
 
 
-def _parse(content: bytes, where: str, path: Path | None) -> Model:
+def _content(path: Path) -> bytes | memoryview:
+    """The bytes of a file; those of a large one as it is mapped, so that parsing makes the only copy."""
+    if path.stat().st_size < _MAPPED_BYTES:
+        return path.read_bytes()
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _parse(content: bytes | memoryview, where: str, path: Path | None) -> Model:
     for start, magic, hint in _FOREIGN:
         if content[start : start + len(magic)] == magic:
             raise ModelError("not an ONNX file", hint=hint, where=where)

@@ -54,6 +54,9 @@ class CertifyAnswer(Answered):
     certified_share: Annotated[float, "part of the sets whose verdict is `holds`"]
     replayed: Annotated[bool, "whether inputs that violate were run in the compiled code; else in numpy"]
     kernels: Annotated[int, "of the code that the bounds are about"]
+    any_order: Annotated[
+        list[str], "nodes whose sums are counted in any order of their terms; all others in that of the code"
+    ]
     seconds: Annotated[float, "of all verdicts"]
     counterexamples: Annotated[Union[str, None], "the file of inputs that violate, with `--out`"]
     certificates: Annotated[list[CertificateRow], "every sample of `--inputs`, or every box of the property"]

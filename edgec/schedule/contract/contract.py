@@ -23,8 +23,9 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import least, upper
-from edgec.ir.nest import coefficient, extent, most
+from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.ir.types import DTYPES
+from edgec.schedule.added import Added
 from edgec.schedule.contract import decisions
 from edgec.schedule.contract.bf16_dot import packed_pairs
 from edgec.schedule.contract.epilogue import scaled
@@ -91,6 +92,16 @@ class Contract(BlockSchedule):
     def parts(self) -> Parts | None:
         """The part of a sum that is added up on its own; None where it is added up as a whole."""
         return self.fp16.parts if self.fp16 is not None else self.long
+
+    @property
+    def added(self) -> tuple[Added, ...]:
+        """The order of its sum of floats; none where the instruction has one of its own."""
+        if not self.micro.adds_in_turn or self.fp16 is not None or self.dots is not None or not is_fixed(*self.k):
+            return ()
+        body = self.s if self.l_mode == "packed" else self.s * self.l
+        if self.long is None:
+            return (Added.one_by_one(self.k, body),)
+        return (Added.in_parts(self.k, body, self.long.split, self.long.rounds),)
 
     @property
     def header(self) -> Path | None:
@@ -335,10 +346,12 @@ def _steps(c: Contract) -> int:
 def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
     """Panels [outer, panel, k, width] of an array [outer, k, n], with zeros where the last panel exceeds n."""
     around, steps, columns = values.shape
-    panels = ceil(columns / width)
-    padded = np.zeros((around, steps, panels * width), DTYPES[dtype])
-    padded[:, :, :columns] = values
-    return padded.reshape(around, steps, panels, width).transpose(0, 2, 1, 3)
+    whole, rest = divmod(columns, width)
+    panels = np.zeros((around, whole + (rest > 0), steps, width), DTYPES[dtype])
+    panels[:, :whole] = values[:, :, : whole * width].reshape(around, steps, whole, width).transpose(0, 2, 1, 3)
+    if rest:
+        panels[:, whole, :, :rest] = values[:, :, whole * width :]
+    return panels
 
 
 def bytes_along(load: Expr, loop: Expr) -> int:

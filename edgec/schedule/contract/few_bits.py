@@ -20,6 +20,7 @@ from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, extent, most
 from edgec.ir.types import DTYPES, dtype_name
 from edgec.rewrite.rule import Numeric
+from edgec.schedule.added import Added
 from edgec.schedule.contract.code_panels import packed_codes
 from edgec.schedule.contract.codes import Codes, Numbers, codes_of
 from edgec.schedule.contract.contract import Contract
@@ -69,6 +70,11 @@ class FewBits(Contract):
     low: int  # what a code 0 of a panel is in the formula of the weights
     place: Expr  # where that formula's codes lie, over ``k`` and ``n``
     unit: MatrixUnit | None = None  # for many rows
+
+    @property
+    def added(self) -> tuple[Added, ...]:
+        """No order is told: sums are those of decoded planes."""
+        return ()
 
     @property
     def numbers(self) -> list[tuple[str, Row]]:

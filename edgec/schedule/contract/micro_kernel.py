@@ -158,6 +158,15 @@ class MicroKernel:
         return self.factors[0] == "fp32" and self.size == 1 and self.accumulator == "ec_vf"
 
     @property
+    def adds_in_turn(self) -> bool:
+        """Is a step one addition to its accumulator, and do the steps of a sum follow one another in its order?
+
+        Products are rounded before it, or not: a compiler may put both into one instruction. Forms for in-order cores
+        run through a sum by themselves, and a micro-kernel of a user's own may do anything.
+        """
+        return self.rounds_sums and self.order is None and self.name not in _own and self.sums_on_lanes
+
+    @property
     def sums_on_lanes(self) -> bool:
         """Are accumulators vectors with one result per lane throughout, so that nothing remains to be added up?"""
         return self.finish == "{c}"

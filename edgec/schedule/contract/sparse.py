@@ -25,6 +25,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
+from edgec.schedule.added import Added
 from edgec.schedule.contract.contract import Contract
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.program import Buffer, SparseOffer
@@ -52,6 +53,11 @@ class Sparse(Contract):
     starts: Buffer
     stride: int
     group: int
+
+    @property
+    def added(self) -> tuple[Added, ...]:
+        """No order is told: that of stored rows is another one for each panel."""
+        return ()
 
     @property
     def variant(self) -> str:

@@ -188,7 +188,7 @@ def _is_copied(load: Expr, along: Expr, tile: AttentionTile) -> bool:
 
 def largest_head(device: Device) -> int:
     """The largest head that a kernel of attention takes on a device; 0 where there is no such kernel."""
-    if not device.is_gpu or not device.gpu.has_local_memory:
+    if not device.is_gpu or not device.gpu.has_local_memory or device.language == "wgsl":
         return 0
     return next((h for h in range(256, 0, -16) if tile_for(1, 64, 64, h, h, device) is not None), 0)
 

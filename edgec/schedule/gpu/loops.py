@@ -17,7 +17,7 @@ from edgec.schedule.map import independent
 from edgec.schedule.program import Level, Nest
 
 #: Threads of one block, and of one warp.
-GROUP, LARGEST_GROUP, WARP = 256, 1024, 32
+GROUP, WARP = 256, 32
 #: Extensions of OpenCL with sums of sub-groups.
 SUB_GROUPS = frozenset({"cl_khr_subgroups", "cl_intel_subgroups"})
 #: One thread computes a reduction of fewer elements.
@@ -209,7 +209,7 @@ def _team(results: int, steps: int, strided: bool, device: Device) -> tuple[int,
     if strided:
         neighbors = 32 if results >= 32 * device.gpu.multiprocessors else 8
     team = 32 if not strided else 4
-    limit = LARGEST_GROUP // neighbors if strided else GROUP
+    limit = device.gpu.group_threads // neighbors if strided else GROUP
     while team < limit and team * 4 <= steps and results * team < wanted:
         team *= 2
     return team, neighbors

@@ -238,7 +238,8 @@ def tiles_for(
 def offers(columns: int, depth: int, device: Device, element: str, constant: bool) -> Iterator[AnyTile]:
     """The tiles that a product can be cut into, its sum in one part."""
     if not has_tensor_cores(device):
-        yield from _offers(element or "f32")
+        fits = (t for t in _offers(element or "f32") if t.shared_bytes <= device.gpu.shared_bytes)
+        yield from (t for t in fits if t.threads <= device.gpu.group_threads)
         return
     for tile in _tensor_offers(device, element or multiplied(device)):
         yield tile
