@@ -64,7 +64,7 @@ def test_it_finds_every_page(site: Path) -> None:
         text = page.read_text(encoding="utf-8")
         assert not re.search(r"<(script|link|img|iframe)\b[^>]*\b(src|href)=\"?(https?:)?//", text), page
         assert "](" not in re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL), f"a link was not made in {page}"
-    assert list(site.rglob("*.py")) == []
+    assert list(site.glob("*.py")) == []
 
 
 def test_notebooks_are_pages_with_their_outputs(site: Path) -> None:
