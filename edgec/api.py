@@ -120,6 +120,7 @@ def build(
     extras: Sequence[str] = (),
     bindings: Sequence[str] | str = (),
     app: Sequence[str] | str = (),
+    abi: Sequence[str] | str = (),
     preprocessing: Preparation = AS_IS,
     normalize: str = "",
     labels: Sequence[str] = (),
@@ -134,9 +135,9 @@ def build(
     """A network compiled to C in the folder ``out``, and a function on arrays: ``scores = build("model.onnx")(image)``.
 
     Without ``out`` the folder is a temporary one that goes with the result; ``compile=False`` leaves the sources
-    uncompiled. ``settings`` are the long options of the command line (``device``, ``threads``, ``quantize``...), which
-    the guide lists. ``bindings`` and ``app`` are names, or texts with commas, as the command line has them; ``extras``
-    holds both. ``normalize`` ("127/128") and ``labels`` make ``preprocessing`` of a picture for apps.
+    uncompiled. ``settings`` are the long options of the command line (``device``, ``quantize``...), which the guide
+    lists. ``bindings``, ``app`` and ``abi`` are names, or texts with commas; ``extras`` holds the first two.
+    ``normalize`` ("127/128") and ``labels`` make ``preprocessing`` of a picture for apps.
 
     ``save_stages`` is a folder for the text of every stage; such a text is the ``model`` when the build is to ``start``
     at a later stage. ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again; ``variants`` are
@@ -146,13 +147,12 @@ def build(
     Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
     extras = (*extras, *_names(bindings), *_names(app))
-    if normalize or labels:
-        preprocessing = preparation(normalize, labels)
+    preprocessing = preparation(normalize, labels) if normalize or labels else preprocessing
     if tune > 0 and lock is None and variants is None:
         tune_model(model, tune, start=start, progress=progress, **settings)
     return build_network(
-        model, out, compile=compile, extras=extras, preprocessing=preprocessing, save_stages=save_stages, start=start,
-        lock=lock, variants=variants, progress=progress, **settings,
+        model, out, compile=compile, extras=extras, abi=_names(abi), preprocessing=preprocessing,
+        save_stages=save_stages, start=start, lock=lock, variants=variants, progress=progress, **settings,
     )  # fmt: skip
 
 

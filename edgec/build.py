@@ -23,6 +23,7 @@ from edgec.artifact.network import Network
 from edgec.artifact.origin import write_origin
 from edgec.compress.prune import stored
 from edgec.device.compilers import compiler_for
+from edgec.emit.abi import names_of as names_of_abis
 from edgec.emit.extras import chosen as choose_extras
 from edgec.emit.picture import AS_IS, Preparation, by_way
 from edgec.emit.project import Project
@@ -36,6 +37,7 @@ from edgec.ir.graph import Graph
 from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
+from edgec.pipeline.abis import files_of_abis
 from edgec.pipeline.context import Context
 from edgec.pipeline.parts import divided, files_of_parts
 from edgec.pipeline.preprocessing import with_preprocessing
@@ -215,6 +217,7 @@ def build(
     *,
     compile: bool = True,
     extras: Sequence[str] = (),
+    abi: Sequence[str] = (),
     preprocessing: Preparation = AS_IS,
     save_stages: str | Path | None = None,
     start: str = "import",
@@ -226,7 +229,8 @@ def build(
     """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
 
     ``compile=False`` leaves the sources uncompiled. ``extras`` are written next to them: bindings ("cpp", "python",
-    "rust", "java") and apps (`edgec.emit.apps`), which apply ``preprocessing`` to images.
+    "rust", "java") and apps (`edgec.emit.apps`), which apply ``preprocessing`` to images; ``abi`` are the ABIs of an
+    Android library beside the device's.
     ``save_stages`` keeps the text of every stage; such a text is the ``model`` when the build is to ``start`` at a
     later stage.
 
@@ -239,6 +243,7 @@ def build(
     if out is not None:
         refuse_foreign(Path(out))  # before the work, not after it
     choose_extras(extras, options.device, options.name)
+    abis = names_of_abis(abi, options.device, extras)
     is_compiled = options.device.is_compiled_here and (options.device.hosted or "web" in extras)
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
@@ -259,6 +264,7 @@ def build(
         progress,
         facts,
         extras=tuple(extras),
+        abis=files_of_abis(abis, parsed, options, lock_facts, progress),
         preprocessing=by_way(preprocessing, options.way) if extras else preprocessing,
         prices=prices_for(options, frozen) if lock is not None else None,
         variants=Variants(frozen=frozen) if frozen is not None else None,

@@ -1,6 +1,6 @@
 """Evidence for the embedded app: the bounds of its loops, and the rules of MISRA C that its code breaks.
 
-    python -m benchmarks.evidence [--loops FILE] [--write docs/results/evidence.md]
+    python -m benchmarks.evidence [--write docs/results/evidence.md]
 
 The digits network is built for a Cortex-M4. The exit code is 1 where a loop of the network has no bound.
 """
@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import edgec
-from benchmarks.evidence.loops import Loop, loops
-from benchmarks.evidence.misra import broken, counted
+from edgec.check import evidence
+from edgec.check.loops import Loop
 from edgec.resources import data_folder
 
 DEVICE, NAME = "mps2_an386", "digits"
@@ -28,9 +28,10 @@ Two things that a safety case, or a bound of the execution time, asks of generat
 rules of MISRA C:2012 does it break? Both for the digits network, built for a Cortex-M4 by `--app embedded`.
 """
 LOOPS = """\
-`python -m benchmarks.evidence --loops loops.tsv` writes a line for each loop: file, line, bound, form. The bound is the
-most iterations of one entry: exact for `constant` loops; for `share`, all tasks, which one thread has; for `lanes`, one
-a vector of a single lane. `tests/benchmarks/test_evidence.py` counts the iterations of a running network beside them.
+`edgec evidence DIR` writes them for any build ([shipping](../guide/shipping.md#evidence-for-safety-cases)): each loop
+with its file, line, function and bound, those of headers that the network calls included. The bound is the most
+iterations of one entry: exact for `constant` loops; for `share`, all tasks, which one thread has; for `lanes`, one a
+vector of a single lane. `tests/check/test_evidence.py` counts the iterations of a running network beside them.
 No loop of the network depends on data. The loops of `embedded/main.c` and `ec_board.c` read files and arguments: they
 belong to the program around the network, and have no bounds here.
 """
@@ -42,26 +43,19 @@ what it can decide; it is no proof of compliance, and deviations have to be judg
 
 def main(arguments: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    p.add_argument("--loops", type=Path, metavar="FILE", help="write the bounds of loops")
     p.add_argument("--write", type=Path, metavar="PAGE", help="write the page")
     options = p.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "net"
         model = data_folder("apps") / "digits" / "digits.onnx"
         edgec.build(model, folder, name=NAME, device=DEVICE, app="embedded", compile=False)
-        found = loops(folder, NAME)
-        if options.loops:
-            options.loops.write_text("".join(f"{loop}\n" for loop in found), encoding="utf-8")
+        found = evidence.evidence(folder, misra=options.write is not None)
         if options.write:
-            sources = [
-                folder / f"{NAME}.c",
-                *sorted(folder.glob(f"{NAME}_kernels_*.c")),
-                folder / "embedded" / "main.c",
-            ]
-            rules = counted(broken(folder, sources))
-            options.write.write_text(page(found, rules), encoding="utf-8")
-    print(f"{len(found)} loops, {sum(loop.bound is None for loop in found)} of them without a bound")
-    return int(any(loop.bound is None for loop in found))
+            if found.rules is None:
+                p.error(found.checker)
+            options.write.write_text(page(found.loops, found.rules), encoding="utf-8")
+    print(f"{len(found.loops)} loops, {len(found.unbounded)} of them without a bound")
+    return int(bool(found.unbounded))
 
 
 def page(found: Sequence[Loop], rules: Mapping[str, Counter[str]]) -> str:

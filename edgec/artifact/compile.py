@@ -18,6 +18,8 @@ from edgec.device import android, apk, wasm
 from edgec.device.compilers import compiler_for
 from edgec.device.cuda import CudaCompiler, KernelReport, compile_cuda
 from edgec.device.device import Device
+from edgec.device.load import load_device
+from edgec.device.names import ABI_DEVICES
 from edgec.device.probe import usable_cores
 from edgec.device.toolchain import Compiler, compile_shared
 from edgec.emit.project import Project
@@ -64,12 +66,19 @@ def compile_all(
     progress: Compiling | None = None,
 ) -> None:
     """Compile an artefact for where it is going: an AAR for Android, a module for the web, else the shared library."""
-    assemble = {"apk": apk.assemble, "android": android.assemble, "web": wasm.assemble}
-    for app in (name for name in assemble if name in beside):
-        lock = read_lock(folder)
-        assemble[app](folder, lock["name"], device, lock["sources"], progress)
-        return
-    compile_library(folder, device, compiler, progress)
+    lock = read_lock(folder)
+    if "web" in beside:
+        wasm.assemble(folder, lock["name"], device, lock["sources"], progress)
+    elif "android" in beside or "apk" in beside:
+        most, others = compiled_for(lock, device)
+        parts = [android.Library(most, folder, lock["sources"], others)]
+        for abi, sources in lock.get("abis", {}).items():
+            own = load_device(ABI_DEVICES[abi])
+            parts.append(android.Library(own, folder / "android" / "abi" / abi, sources))
+        assemble = apk.assemble if "apk" in beside else android.assemble
+        assemble(folder, lock["name"], parts, progress)
+    else:
+        compile_library(folder, device, compiler, progress)
 
 
 def resources(folder: Path) -> dict[str, KernelReport]:

@@ -46,7 +46,7 @@ def encrypt(folder: Path, key: Path) -> Encrypted:
         raise UsageError("the weights are not those of the build: cut off, or changed", hint=hint, where=str(folder))
     target = folder / sealed_names(name)[0]
     files_of_user.replace(target, encrypted(plain, secret))
-    sources = opener(name)
+    sources = opener(name, (lock.get("device_facts") or {}).get("hosted", True) is not False)
     for path, content in sources.items():
         files_of_user.replace(folder / path, content)
     return Encrypted(target, tuple(folder / path for path in sources))

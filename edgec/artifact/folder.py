@@ -20,6 +20,8 @@ from edgec.untrusted import read_json, reason
 
 #: What a report leaves in the folder of its build (edgec.report.document).
 REPORTS = ("report.json", "report.html")
+#: The folder that evidence on a build is written to (edgec.check.evidence).
+EVIDENCE = "evidence"
 #: Where the model of a build was, and what was asked for (edgec.artifact.origin).
 ORIGIN = "origin.json"
 #: What the compiler said of the kernels of a GPU, beside the library made of them.
@@ -85,7 +87,7 @@ def _keep_foreign(folder: Path, fresh: Path) -> None:
     """Copy what is in the old folder but was not made by edgec, such as a build folder of CMake."""
     lock = read_lock(folder)
     own = {Path(path).parts[0] for path in lock.get("files", ())} | {LOCK, library_name(str(lock.get("name")))}
-    own |= {"__pycache__", RESOURCES, ORIGIN, *REPORTS}  # a report is of the build that it was written for
+    own |= {"__pycache__", RESOURCES, ORIGIN, EVIDENCE, *REPORTS}  # a report is of the build that it was written for
     own |= set(sealed_names(str(lock.get("name"))))  # and so are encrypted weights
     for path in folder.iterdir():
         if path.name not in own and not (fresh / path.name).exists():

@@ -126,7 +126,7 @@ class Network:
         return [float(ms) for ms in self._net.profile()]
 
     def where(self) -> tuple[Placed, ...]:
-        """The device of every kernel, in order, and the reason for it; one entry for all where there is one device."""
+        """The device of every kernel, in order, and the reason for it."""
         return placed(self._where, self.processor)
 
     def bind(

@@ -9,10 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Placed:
-    """Operators of the model that one kernel computes, the device that runs it, and the reason for that.
-
-    ``operators`` is empty where one entry stands for all kernels of a build for one device.
-    """
+    """Operators of the model that one kernel computes, the device that runs it, and the reason for that."""
 
     operators: tuple[str, ...]
     kind: str
@@ -21,17 +18,16 @@ class Placed:
 
 
 def placed(lock: Mapping[str, Any], level: str | None = None) -> tuple[Placed, ...]:
-    """The placement in a lock; one entry for all kernels where the build is for one device.
+    """The placement in a lock; of a library for several processors, that of the ``level`` in use.
 
-    ``level`` is the one in use, of a library for several processors.
+    Locks of earlier versions of edgec have none, where the build is for one device: there is one entry for all kernels.
     """
     rows = lock.get("where")
     if rows is None:
-        device, why = str(lock.get("device")), "the build is for this device alone"
-        if level is not None:
-            device, why = level, "the best of the build's levels that runs here"
-        return (Placed((), f"{lock.get('kernels')} kernels", device, why),)
-    return tuple(Placed(tuple(r["operators"]), r["kind"], r["device"], r["why"]) for r in rows)
+        told = f"{lock.get('kernels')} kernels"
+        return (Placed((), told, level or str(lock.get("device")), "the build is for this device alone"),)
+    chosen = [row for row in rows if level is None or row["device"] == level]
+    return tuple(Placed(tuple(r["operators"]), r["kind"], r["device"], r["why"]) for r in chosen)
 
 
 def is_placement(value: object) -> bool:

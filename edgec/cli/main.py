@@ -28,6 +28,7 @@ from edgec.cli import wheel as wheel_verb
 from edgec.cli import worker as worker_verb
 from edgec.cli.command import OK, Answer, Asked, CommandGroup, command, refused
 from edgec.cli.shared import (
+    Abi,
     BuiltFrom,
     Data,
     Inputs,
@@ -89,6 +90,7 @@ def build(
     app: Annotated[
         Optional[list[str]], typer.Option("--app", metavar="LIST", help=f"Programs around it: {', '.join(APPS)}.")
     ] = None,
+    abi: Abi = "",
     normalize: Annotated[
         str,
         typer.Option(
@@ -141,8 +143,9 @@ def build(
     }  # fmt: skip
     if over:
         alone: dict[str, Any] = {
-            "--bindings": bindings, "--app": app, "--normalize": normalize, "--labels": labels, "--lock": lock,
-            "--save-stages": save_stages, "--tune": tune, "--from": start != "import", "--until": until != "emit",
+            "--bindings": bindings, "--app": app, "--abi": abi, "--normalize": normalize, "--labels": labels,
+            "--lock": lock, "--save-stages": save_stages, "--tune": tune,
+            "--from": start != "import", "--until": until != "emit",
             "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
             "--box": box,
         }  # fmt: skip
@@ -177,6 +180,7 @@ def build(
             folder,
             compile=compile,
             extras=extras,
+            abi=abi,
             preprocessing=preparation(normalize, _lines(labels)),
             save_stages=save_stages,
             start=start,

@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from edgec.artifact.names import is_built
+from edgec.device.names import ABI_DEVICES
 from edgec.errors import UsageError
 
 #: What can be a model, for help.
@@ -19,6 +20,10 @@ OrBuilt = Annotated[
     str, typer.Argument(metavar="[MODEL]", help=f"The model: {KINDS}; or a folder with an edgec.toml, or of a build.")
 ]
 
+Abi = Annotated[
+    str,
+    typer.Option("--abi", metavar="LIST", help=f"ABIs of --app android beside the device's: {', '.join(ABI_DEVICES)}."),
+]
 BuiltFrom = Annotated[
     Optional[Path],
     typer.Option("--model", metavar="FILE", help="Of a built folder: its model, where that is not in its place."),

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgec.device.device import Device
-from edgec.device.names import ABI
-from edgec.device.toolchain import compile_objects, pick_compiler
+from edgec.device.maven import write_repository
+from edgec.device.names import ABI, MIN_SDK
+from edgec.device.toolchain import Compiler, compile_objects, pick_compiler
 from edgec.errors import ToolchainError
 from edgec.resources import data_folder
 
@@ -32,7 +33,8 @@ SYSTEM = {
         "atoi calloc clock clock_gettime exit fclose fgetc fopen fprintf fputc fputs fread free fwrite getauxval "
         "getenv getpid malloc memcmp memcpy memmove memset posix_memalign printf pthread_cond_broadcast "
         "pthread_cond_destroy pthread_cond_init pthread_cond_wait pthread_create pthread_join pthread_mutex_destroy "
-        "pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock puts remove rename snprintf stderr strlen strstr "
+        "pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock puts remove rename snprintf stderr strcmp strlen "
+        "strstr "
         "ungetc vsnprintf"
     ),
     "dl": "dlopen dlsym",
@@ -43,12 +45,24 @@ SYSTEM = {
         "roundf sin sinf sinh sinhf sqrt sqrtf tan tanf tanh tanhf trunc truncf"
     ),
 }
+#: Of the library, as the Gradle project and other packages have it.
+VERSION = "1.0.0"
 TIME = (1980, 1, 1, 0, 0, 0)  # of everything in the archive, so that equal content gives equal bytes
 
 Progress = Callable[[Path, int, int], None]
 
 
-def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], progress: Progress | None = None) -> Path:
+@dataclass(frozen=True)
+class Library:
+    """The C for one ABI: its device, its folder, the sources in it, and the devices of sources of other levels."""
+
+    device: Device
+    folder: Path
+    sources: Sequence[str]
+    others: Mapping[str, Device] = field(default_factory=dict)
+
+
+def assemble(folder: Path, name: str, parts: Sequence[Library], progress: Progress | None = None) -> Path:
     """Compile the artefact in ``folder``, written with the app ``android``, into ``android/NAME.aar``.
 
     Raises ToolchainError where zig or a JDK is missing, or one of them refuses.
@@ -56,7 +70,6 @@ def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], pr
     library = f"lib{name}_jni.so"
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         work = Path(scratch)
-        link_library(folder, name, device, sources, work / library, progress)
         classes = _classes(folder / "java" / "src" / "main" / "java", work)
         module = folder / "android" / name
         content = {
@@ -64,21 +77,23 @@ def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], pr
             "classes.jar": classes.read_bytes(),
             "R.txt": b"",
             "proguard.txt": (module / "consumer-rules.pro").read_bytes(),
-            f"jni/{ABI[device.arch]}/{library}": (work / library).read_bytes(),
         }
+        for part in parts:
+            link_library(folder, name, part, work / library, progress)
+            content[f"jni/{ABI[part.device.arch]}/{library}"] = (work / library).read_bytes()
     output = folder / "android" / f"{name}.aar"
     _archive(content, output)
+    write_repository(folder / "android" / "repository", name, VERSION, output, folder / "java" / "src" / "main")
     return output
 
 
-def link_library(
-    folder: Path, name: str, device: Device, sources: Sequence[str], output: Path, progress: Progress | None = None
-) -> Path:
+def link_library(folder: Path, name: str, part: Library, output: Path, progress: Progress | None = None) -> Path:
     """The shared library of ``edgec.NAME.Network`` for Android, in pages of 16 KiB."""
     java = _jdk() / "include"
-    files = [folder / source for source in (*sources, f"java/{name}_jni.c")]
-    flags = [f"-I{folder}", "-isystem", str(java), "-isystem", str(java / "linux")]
-    _link(device, files, flags, ("c", "m"), ["-shared", "-soname", output.name], output, progress)
+    files = [*(part.folder / source for source in part.sources), folder / "java" / f"{name}_jni.c"]
+    flags = [f"-I{part.folder}", "-isystem", str(java), "-isystem", str(java / "linux")]
+    kind = ["-shared", "-soname", output.name]
+    _link(part.device, files, flags, ("c", "m"), kind, output, progress, part.others)
     return output
 
 
@@ -99,16 +114,29 @@ def _link(
     kind: Sequence[str],
     output: Path,
     progress: Progress | None = None,
+    others: Mapping[str, Device] = {},
 ) -> None:
-    target = f"{device.arch}-linux-musl"  # whose mutexes, conditions and threads are as large as Android's
+    # Mutexes, conditions and threads of musl are as large as Android's, or larger.
+    target = f"{device.arch}-linux-musl{'eabi' if device.arch == 'arm' else ''}"
     phone = replace(device, toolchain=replace(device.toolchain, gcc_target="", zig_target=target))
     compiler = replace(pick_compiler(phone, "zig"), target=target)
+    if device.arch == "arm":
+        compiler = _softfp(compiler)
+        files = [*files, data_folder("codegen_templates") / "link" / "android_time.c"]
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         work = Path(scratch)
         # Android has no bcmp, which clang would call where a memcmp is compared with 0.
         objects = compile_objects(
-            compiler, phone, files, work, ["-fPIC", "-D__ANDROID__", "-fno-builtin-bcmp", *flags], progress=progress
+            compiler,
+            phone,
+            files,
+            work,
+            ["-fPIC", "-D__ANDROID__", "-fno-builtin-bcmp", *flags],
+            progress=progress,
+            others=others,
         )
+        # Divisions of integers, which NDK's clang takes from a library of its own too.
+        objects += [_divisions(target, work)] if device.arch == "arm" else []
         (work / "nothing.c").touch()
         nothing = compile_objects(compiler, phone, [work / "nothing.c"], work)
         stand_ins = []
@@ -117,8 +145,28 @@ def _link(
             named = [f"--defsym={name}=0" for name in SYSTEM[part].split()]
             _call(*_linker(), "-shared", "-soname", f"lib{part}.so", *nothing, *named, "-o", stand_ins[-1])
         pages = ["-z", f"max-page-size={PAGE_BYTES}", "-z", f"common-page-size={PAGE_BYTES}"]
-        flags = [*kind, "-z", "defs", *pages, "--hash-style=both", "--build-id", "-s"]
+        flags = [*kind, "-z", "defs", "--gc-sections", "--exclude-libs=ALL", *pages]
+        flags += ["--hash-style=both", "--build-id", "-s"]
         _call(*_linker(), *flags, *objects, *stand_ins, "-o", output)
+
+
+def _softfp(zig: Compiler) -> Compiler:
+    """The clang within zig, for Android's 32-bit Arm: zig cc has no floats in integer registers (softfp)."""
+    command = [*zig.command[:-1], "clang", "-target", f"armv7a-linux-androideabi{MIN_SDK}", "-nostdlibinc"]
+    found = importlib.util.find_spec("ziglang")
+    library = Path(str(found.origin)).parent / "lib" if found is not None else Path(zig.command[0]).parent / "lib"
+    for headers in ("include", *(f"libc/include/{part}" for part in ("arm-linux-musl", "generic-musl"))):
+        command += ["-isystem", str(library / headers)]
+    return replace(zig, kind="clang", command=tuple(command), target="arm-linux-androideabi")
+
+
+def _divisions(target: str, work: Path) -> Path:
+    """An archive of the functions that clang calls where a processor has no instruction."""
+    (work / "nothing.zig").touch()
+    output = work / "libdivisions.a"
+    zig = [sys.executable, "-m", "ziglang", "build-lib", "-target", target, "-mcpu=generic+v7a", "-O", "ReleaseSmall"]
+    _call(*zig, "-fPIC", "-ffunction-sections", "-fcompiler-rt", f"-femit-bin={output}", work / "nothing.zig")
+    return output
 
 
 def _classes(sources: Path, work: Path) -> Path:

@@ -14,9 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.device import android
-from edgec.device.android import Progress
-from edgec.device.device import Device
-from edgec.device.names import ABI
+from edgec.device.android import Library, Progress
 from edgec.errors import ToolchainError
 from edgec.link.base import tool
 
@@ -29,7 +27,7 @@ _ALIGNMENT_FIELD = 0xD935
 _HEADER_BYTES = 30
 
 
-def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], progress: Progress | None = None) -> Path:
+def assemble(folder: Path, name: str, parts: Sequence[Library], progress: Progress | None = None) -> Path:
     """Compile the artefact in ``folder``, written with the app ``apk``, into ``android/NAME.aar`` and ``NAME.apk``.
 
     Raises ToolchainError where one of the tools is missing, or refuses.
@@ -37,20 +35,21 @@ def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], pr
     smali, aapt, signer, keys = (tool(program, INSTALL) for program in ("smali", "aapt2", "apksigner", "keytool"))
     if not _FRAMEWORK.is_file():
         raise ToolchainError("Android's framework is not installed", hint=INSTALL)
-    android.assemble(folder, name, device, sources, progress)
-    own, library = folder / "android" / "apk", f"lib{name}_jni.so"
+    android.assemble(folder, name, parts, progress)
+    own = folder / "android" / "apk"
     output = folder / "android" / f"{name}.apk"
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         work = Path(scratch)
         _call(smali, "a", "-o", work / "classes.dex", *sorted(own.glob("*.smali")))
         _call(aapt, "link", "-I", _FRAMEWORK, "--manifest", own / "AndroidManifest.xml", "-o", work / "base.apk")
         with zipfile.ZipFile(folder / "android" / f"{name}.aar") as aar:
-            shared = aar.read(f"jni/{ABI[device.arch]}/{library}")
+            shared = {entry: aar.read(entry) for entry in aar.namelist() if entry.startswith("jni/")}
         with zipfile.ZipFile(work / "base.apk") as base, zipfile.ZipFile(work / "whole.apk", "w") as archive:
             for entry in base.namelist():
                 _add(archive, entry, base.read(entry), 4)
             _add(archive, "classes.dex", (work / "classes.dex").read_bytes(), 4)
-            _add(archive, f"lib/{ABI[device.arch]}/{library}", shared, android.PAGE_BYTES)
+            for entry, data in shared.items():
+                _add(archive, f"lib/{entry.removeprefix('jni/')}", data, android.PAGE_BYTES)
         store = ["-storepass", "android", "-keypass", "android", "-alias", "trial"]
         _call(
             keys, "-genkeypair", "-keystore", work / "keys", *store, "-keyalg", "RSA", "-keysize", "2048",

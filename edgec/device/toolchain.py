@@ -34,7 +34,8 @@ LANGUAGE_FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", 
 WARNING_FLAGS = ("-Wall", "-Wextra", "-Werror")
 
 # What says "this processor" to gcc; zig says it with -target and -mcpu in a spelling of its own.
-_PROCESSOR_FLAG = re.compile(r"-m(arch|cpu|fpu|abi|float-abi)=|-mthumb$")
+# How floats are passed, its target leaves open where they are in integer registers.
+_PROCESSOR_FLAG = re.compile(r"-m(arch|cpu|fpu|abi|float-abi)=(?!softfp$)|-mthumb$")
 # What only tunes: the code is right on a compiler that does not know the option.
 _TUNING_FLAG = re.compile(r"-m(tune|prefer-vector-width)=")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgec.device.names import ABI
+from edgec.device.names import ABI_DEVICES
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Extra:
     with_system: bool = True  # only where there is an operating system
     with_board: bool = False  # only where the device file says where the memory of a board lies
     arches: Sequence[str] = ()
+    families: Sequence[str] = ()  # devices of other architectures that it is for, and those based on them
     needs: Sequence[str] = ()
     of_pictures: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at pictures
     of_flow: Mapping[str, str] = field(default_factory=dict)  # and for those that look at two
@@ -101,7 +102,7 @@ BINDINGS: Mapping[str, Extra] = {
         steps=("cargo build --release --manifest-path {folder}/rust/Cargo.toml",),
     ),
     "java": Extra(
-        _JAVA,
+        {**_JAVA, **_below("java/src/main/kotlin/edgec/{name}", "bindings/java", "Net.kt")},
         of_conversations={**_JAVA, **_below("java/src/main/java/edgec/{name}", "bindings/java", "Conversation.java")},
         steps=("cmake -S {folder}/java -B {folder}/java/build && cmake --build {folder}/java/build",),
     ),
@@ -110,7 +111,8 @@ BINDINGS: Mapping[str, Extra] = {
 APPS: Mapping[str, Extra] = {
     "android": Extra(
         _ANDROID,
-        arches=tuple(ABI),
+        arches=("aarch64",),
+        families=tuple(ABI_DEVICES.values()),
         needs=("java",),
         such="android_arm64",
         steps=("gradle -p {folder}/android assembleRelease",),
@@ -134,7 +136,8 @@ APPS: Mapping[str, Extra] = {
     ),
     "apk": Extra(
         _below("android/apk", "apps/apk", "AndroidManifest.xml", "Network.smali", "Trial.smali"),
-        arches=tuple(ABI),
+        arches=("aarch64",),
+        families=tuple(ABI_DEVICES.values()),
         needs=("java", "android"),
         fixed=True,
         such="android_arm64",

@@ -1,8 +1,9 @@
-"""Encrypted files of weights: AES-256 in counter mode, and the C that opens them by libcrypto.
+"""Encrypted files of weights: AES-256 in counter mode, and the C that opens them by OpenSSL or PSA Crypto.
 
 The head of a file: `MAGIC`, the number of the layout, the first counter, and the HMAC-SHA256 by the key of all that,
-which tells a wrong key. Integrity of the weights is that of their hash, which the program has. The counter comes from
-key and content, so that the same build gives the same file, and no two contents share a key stream.
+which tells a wrong key. The counter is the HMAC-SHA256 by the key of the content's hash, cut to 16 bytes: the same
+build gives the same file, no two contents share a key stream, and a program that computes it again finds a changed
+content.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def _cipher(key: bytes, counter: bytes) -> CipherContext:
     return Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
 
 
-def opener(name: str) -> Mapping[str, bytes]:
-    """The C that opens the encrypted weights of a network, by the names of its files."""
+def opener(name: str, hosted: bool = True) -> Mapping[str, bytes]:
+    """The C that opens the encrypted weights of a network, by the names of its files; without ``hosted``, in memory."""
     values: dict[str, Any] = {"name": name, "NAME": name.upper(), "version": __version__}
-    values |= {"head_bytes": HEAD_BYTES, "alignment": ALIGNMENT}
+    values |= {"head_bytes": HEAD_BYTES, "alignment": ALIGNMENT, "hosted": hosted}
     pages = {f"{name}_encrypted.{end}": f"project/weights/encrypted.{end}.jinja" for end in ("c", "h")}
     return {path: licensed(path, render(page, **values).encode()) for path, page in pages.items()}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgec.device.names import ABI, MIN_SDK
+from edgec.device.names import ABI, ABI_DEVICES, MIN_SDK
 from edgec.device.wasm import STACK_BYTES
+from edgec.emit.abi import AbiFiles
 from edgec.emit.apps import APPS, BINDINGS, EXTRAS, Extra
 from edgec.emit.foreign import JAVA, JAVASCRIPT, RUST, WIDTH, WORDS
+from edgec.emit.kotlin import kotlin_values
 from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, sound_of, steps
 from edgec.emit.provider import provided
 from edgec.errors import UsageError
@@ -49,8 +51,11 @@ def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
         hint = f"choose a --device in {wanted}, such as {extra.such or such} (edgec device list)"
         told = f"'{name}' is for networks in {wanted}; '{device.name}' is programmed in {device.language}"
         raise UsageError(told, hint=hint)
-    if extra.arches and device.arch not in extra.arches:
+    if extra.arches and device.arch not in extra.arches and not {device.name, *device.bases} & set(extra.families):
         hint = f"choose a --device of {' or '.join(extra.arches)}, such as {extra.such} (edgec device list)"
+        if extra.families and device.arch in ABI:
+            own = ABI[device.arch]
+            hint += f"; for {own}, add --abi {own} to it, or choose {ABI_DEVICES[own]}"
         raise UsageError(f"'{name}' is not for '{device.name}', whose processor is {device.arch}", hint=hint)
     if extra.with_system and not device.hosted:
         told = f"'{name}' needs an operating system, and '{device.name}' has none"
@@ -108,6 +113,7 @@ def pages(
     model: Session | None = None,
     name: str = "net",
     threads: int = 1,
+    abis: Sequence[AbiFiles] = (),
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Templates by the paths of their files, and what they see beside what those of the project see.
 
@@ -168,5 +174,7 @@ def pages(
         "least": -128 if inputs and inputs[0].dtype == "i8" else 0,
         "most": 127 if inputs and inputs[0].dtype == "i8" else 255,
         "purpose": "pictures" if model is None else "chat",
-        "abi": ABI.get(device.arch), "min_sdk": MIN_SDK, "stack_bytes": STACK_BYTES, **of_provider,
+        "abi": ABI.get(device.arch), "abis": abis, "min_sdk": MIN_SDK, "stack_bytes": STACK_BYTES,
+        "abi_list": "".join(f", '{other.abi}'" for other in abis), **of_provider,
+        **kotlin_values(inputs, outputs, _word, any(p.is_open for p in (*inputs, *outputs))),
     }  # fmt: skip

@@ -99,8 +99,8 @@ def read_bytes(program: Program) -> int:
 
 
 def refuse_beside(beside: Sequence[str]) -> None:
-    """Raises UsageError for something beside a library with levels that compiles its sources itself."""
-    refused = [extra for extra in beside if extra != "cpp"]
+    """Raises UsageError for something beside a library with levels whose build file knows no options of a source."""
+    refused = [extra for extra in beside if extra not in ("cpp", "java", "android", "apk")]
     if refused:
         message = f"'{refused[0]}' compiles all sources with the same options, and each level has its own"
         raise UsageError(message, hint=f"leave out --dispatch, or {refused[0]}", where="--dispatch")

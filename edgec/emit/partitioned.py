@@ -17,6 +17,7 @@ from edgec.emit.license import licensed
 from edgec.emit.project import files, sealed
 from edgec.emit.render import render
 from edgec.emit.weights import Weights
+from edgec.emit.where import where_files, where_names, where_rows
 from edgec.errors import UsageError
 from edgec.ir.graph import MODEL_SHA256, OF_MODEL, Node
 from edgec.ir.types import CODED, DTYPES
@@ -28,8 +29,6 @@ _OF_A_WHOLE = ("main.c", "runner.c", "CMakeLists.txt", "README.md", LOCK)
 PAGES = {
     "{name}.h": "project/partitioned/net.h.jinja",
     "{name}.c": "project/partitioned/net.c.jinja",
-    "{name}_where.h": "project/partitioned/where.h.jinja",
-    "{name}_where.c": "project/partitioned/where.c.jinja",
     "{name}.py": "project/partitioned/net.py.jinja",
     "main.c": "project/partitioned/main.c.jinja",
     "runner.c": "project/partitioned/runner.c.jinja",
@@ -83,12 +82,12 @@ def partitioned_files(
         raise UsageError(f"there is no {beside[0]} for a network on two devices yet", hint="leave out --place")
     result: dict[str, bytes] = {}
     sources: list[str] = [f"{name}.c", f"{name}_where.c"]
-    where = program.assignment.described(program.graph) if program.assignment is not None else []
+    where = where_rows(program, device)
     names = part_names(program, name)
     for part, own in zip(program.parts, names):
         project = files(part.program, part.device, own, templates)
-        sources += [s for s in json.loads(project[LOCK])["sources"] if s not in sources]
-        dropped = (*_OF_A_WHOLE, f"{own}.py")
+        dropped = (*_OF_A_WHOLE, f"{own}.py", *where_names(own))
+        sources += [s for s in json.loads(project[LOCK])["sources"] if s not in (*sources, *dropped)]
         result |= {path: content for path, content in project.items() if path not in dropped}
     inputs, outputs = ports(program, name)
     turns, values = _turns(program, names, inputs, outputs)
@@ -96,7 +95,7 @@ def partitioned_files(
     context = {
         "name": name, "NAME": name.upper(), "version": __version__, "device": device, "inputs": inputs,
         "gpu": next(p.device for p in program.parts if p.device.is_gpu),
-        "outputs": outputs, "turns": turns, "where": where, "values": values, "gpus": gpus, "threads": program.threads,
+        "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads,
         "cores": "",
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
         "computed": (), "decoder": None, "has_board": False, "levels": (),
@@ -112,6 +111,7 @@ def partitioned_files(
     for path, page in PAGES.items():
         own_path = path.format(name=name)
         result[own_path] = licensed(own_path, render(page, templates, **context).encode())
+    result |= {p: licensed(p, content) for p, content in where_files(where, device, name, templates).items()}
     own_facts = {"language": "c", "sources": sources, "weights_bytes": program.weights_bytes}
     return sealed(result, program, device, name, inputs, outputs, {**own_facts, **facts})
 

@@ -12,6 +12,7 @@ from typing import Any
 from edgec.artifact.names import LOCK
 from edgec.device.device import Device
 from edgec.emit import extras, packages
+from edgec.emit.abi import AbiFiles
 from edgec.emit.bounds import bounds_files
 from edgec.emit.device_session import device_session
 from edgec.emit.identifiers import identifier
@@ -27,6 +28,8 @@ from edgec.emit.runtime import runtime_files, simd_headers
 from edgec.emit.source import generate, grouped
 from edgec.emit.training import training_files
 from edgec.emit.weights import Weights, weights_of
+from edgec.emit.weights_abi import abi as abi_of_weights
+from edgec.emit.where import where_files, where_names, where_rows
 from edgec.errors import DeviceError, UsageError
 from edgec.ir.sizes import dimensions, named
 from edgec.options.cores import cores_text
@@ -52,12 +55,14 @@ def files(
     place: str = "incbin",
     ram: int | None = None,
     cores: Sequence[int] = (),
+    abis: Sequence[AbiFiles] = (),
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
     ``beside`` are the names of optional additions (`edgec.emit.apps`), ``prepared`` is the preprocessing of images in
-    apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory
-    with all else, and ``cores`` those that programs keep their threads on.
+    apps, ``abis`` are those of an Android library beside the device's, ``place`` is where the weights are
+    (`edgec.emit.weights`), in ``ram`` bytes of memory with all else, and ``cores`` those that programs keep their
+    threads on.
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
     for an addition that does not fit the device.
@@ -103,6 +108,8 @@ def files(
     tables = [weights]
     tables += [Weights(weights.linked, name, (model.tokens,), "tokens")] if model and model.tokens is not None else []
     added += weights.runtime_sources
+    rows, table_of_places = where_rows(program, device), where_names(name)[0]
+    added += [table_of_places] if device.hosted else []  # elsewhere it would take flash memory
     levels = level_files(program, name, templates, language, values)
     values["levels"] = levels
     values["most_kernels"] = max((level.kernels for level in levels), default=len(sources.calls))
@@ -145,8 +152,9 @@ def files(
     for made in beside_it:
         result |= made.files
     for table in tables:
-        result |= table.files
-        put(table.source, table.template, table=table)
+        if not table.is_opened:
+            result |= table.files
+            put(table.source, table.template, table=table)
     if model and model.chat is not None:
         result[f"{name}_chat.json"] = (model.chat.written() + "\n").encode()
     groups = [
@@ -159,7 +167,8 @@ def files(
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
     pages = language.pages if not levels else {k: v for k, v in {**language.pages, **FRONT}.items() if k not in WITHOUT}
     for path, page in (*pages.items(), *(model.pages.items() if model else ())):
-        put(path.format(name=name), page)
+        if path != "{name}.py" or not weights.is_opened:
+            put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
     compiled = [
@@ -167,9 +176,10 @@ def files(
         *(kernel_files if language.compiles_kernels else ()),
         *added,
         *(table.source for table in tables),
+        *([weights.image] if weights.image is not None else []),
     ]
     pages_beside, of_extras = extras.pages(
-        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name, program.threads
+        wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model, name, program.threads, abis
     )
     for path, page in pages_beside.items():
         put(path.format(name=name), page, **of_extras)
@@ -182,6 +192,8 @@ def files(
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
         put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)
         put(f"{name}.ld", "board/cortex_m.ld.jinja")
+        if weights.image is not None:
+            put(weights.image, "project/weights/image.S.jinja")
         runtime.append("board/ec_*")
     shelf = data_folder("codegen_templates")
     if values["uses_tiles"]:
@@ -189,6 +201,7 @@ def files(
     result |= runtime_files(
         [f for shape in runtime for f in sorted(shelf.glob(shape)) if f.is_file()], device, name, has_pool
     )
+    result |= where_files(rows, device, name, templates)
     for level in levels:
         result |= {f: (shelf / "runtime" / f).read_bytes() for f in simd_headers(level.device)}
     result = {path: licensed(path, content) for path, content in result.items()}
@@ -196,15 +209,28 @@ def files(
         if header.name in result:
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
         result[header.name] = header.read_bytes()
-    result |= packages.packaged(wanted, name, result, compiled)
+    for abi in abis:
+        result |= {f"{abi.folder}/{path}": content for path, content in abi.files.items()}
+    if weights.is_opened:
+        linked = {t.file: result[t.file] for t in tables if t.file in result}
+        values["weights"] = weights = replace(
+            weights, abi=abi_of_weights(result, (weights.source, *where_names(name)), program, device, linked)
+        )
+        result |= weights.files
+        for path, page in ((weights.source, weights.template), (f"{name}.py", pages["{name}.py"])):
+            put(path, page, table=weights)
+            result[path] = licensed(path, result[path])
+    in_packages = [*compiled, *([table_of_places] if table_of_places not in compiled else [])]
+    result |= packages.packaged(wanted, name, result, in_packages)
     facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
-    facts_of |= {"weights": {"place": place, "file": weights.file}}
+    facts_of |= {"weights": {"place": place, "file": weights.file, **weights.interface}}
     facts_of |= {"language_model": model.described} if model else {}
     facts_of |= (
         {"levels": [files_of.described(level) for files_of, level in zip(levels, program.levels)]} if levels else {}
     )
     facts_of |= {"training": training.described} if training is not None else {}
     facts_of |= {"bounds": bounds.described} if bounds is not None else {}
+    facts_of |= {"abis": {abi.abi: list(abi.sources) for abi in abis}} if abis else {}
     known = {weights.file: weights.sha256} if weights.file is not None else {}
     return sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts}, known)
 
@@ -239,7 +265,7 @@ def sealed(
     lock = {
         "edgec": __version__, "name": name, "device": device.name, "threads": program.threads,
         "arena_bytes": program.arena_bytes, "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
-        "kernels": len(program.kernels),
+        "kernels": len(program.kernels), "where": where_rows(program, device),
         "inputs": [entry(p) for p in inputs], "outputs": [entry(p) for p in outputs],
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
@@ -18,7 +18,11 @@ from edgec.schedule.streaming import PAGE, Streaming, memory_beside, streaming
 #: How weights come with a project: linked by the assembler, as a C array, mapped from a file, or read while it runs.
 PLACES = ("incbin", "array", "file", "stream")
 #: The beginning of a file of weights, and the number of its layout (`ec_weights.h`).
-MAGIC, LAYOUT, HEAD_BYTES = b"ecweight", 1, 4096
+MAGIC, LAYOUT, HEAD_BYTES = b"ecweight", 2, 4096
+#: Places in that head: the SHA-256 of the weights, and the digest of the code that reads them.
+HASH, ABI = 24, 56
+#: The head of an encrypted file (`edgec.emit.encrypted`), before that one.
+SEAL_BYTES = 64
 #: Larger arrays take compilers minutes and gigabytes.
 MOST_ARRAY_BYTES = 64 << 20
 _WORDS_A_LINE = 6
@@ -67,6 +71,8 @@ class Weights:
     pieces: Pieces
     kind: str = "weights"
     stream: Streaming | None = None
+    abi: bytes = bytes(32)  # the digest of the code (`edgec.emit.weights_abi`), which a file of weights repeats
+    hosted: bool = True  # else the file is an image at a fixed address
 
     @property
     def linked(self) -> str:
@@ -83,9 +89,23 @@ class Weights:
         return HEAD_BYTES
 
     @property
+    def abi_at(self) -> int:
+        return ABI
+
+    @property
     def is_opened(self) -> bool:
-        """Must the program open a file before it runs the network?"""
+        """Are the weights in a file of their own, which the program opens before it runs the network?"""
         return self.place in ("file", "stream")
+
+    @property
+    def image(self) -> str | None:
+        """The source that places the file in the flash memory of a board; None where there is a file system."""
+        return f"{self.name}_weights_image.S" if self.is_opened and not self.hosted else None
+
+    @property
+    def image_bytes(self) -> int:
+        """The room that the file takes in flash memory, in whole pages, also where it is encrypted."""
+        return -(-(HEAD_BYTES + self.size + SEAL_BYTES) // PAGE) * PAGE
 
     @property
     def memory_bytes(self) -> int:
@@ -152,14 +172,29 @@ class Weights:
 
     @cached_property
     def mark(self) -> bytes:
-        """The beginning of the file, which no file of another network has."""
+        """The beginning of the file: its layout and length, the hash of the weights, and the digest of the code."""
+        return self.begin + self.sha256 + self.abi
+
+    @property
+    def begin(self) -> bytes:
+        """Bytes before the hash: the same in all files for one program."""
         sizes = LAYOUT.to_bytes(4, "little") + HEAD_BYTES.to_bytes(4, "little")
-        return MAGIC + sizes + self.size.to_bytes(8, "little") + self.sha256
+        return MAGIC + sizes + self.size.to_bytes(8, "little")
+
+    @property
+    def expected(self) -> bytes:
+        """The beginning as the program has it, which accepts any content: zeros for the hash."""
+        return self.begin + bytes(ABI - HASH) + self.abi
 
     @property
     def size(self) -> int:
         """Size of the weights in memory."""
         return sum(len(piece) for piece in self.pieces)
+
+    @property
+    def interface(self) -> Mapping[str, str]:
+        """The digest of the code for the lock, where a file of weights has one."""
+        return {"abi": self.abi.hex()} if self.is_opened else {}
 
     @property
     def words(self) -> Iterator[str]:
@@ -184,14 +219,14 @@ def weights_of(
     if place == "array" and found.size > MOST_ARRAY_BYTES:
         told = f"{found.size >> 20} MB of weights as a C array take compilers minutes"
         raise UsageError(told, hint="give --weights file, or leave it out", where=where)
-    if place != "array" and not device.hosted:
+    if place != "array" and not device.hosted and not (place == "file" and device.has_board):
         hint = "give --weights array, or leave it out"
         raise UsageError(f"'{device.name}' has no operating system, and so no files", hint=hint, where=where)
-    refused = [extra for extra in beside if place != "array" or extra in _READ_BIN]
+    refused = [e for e in beside if (place != "array" or e in _READ_BIN) and not (place == "file" and e == "embedded")]
     if refused:
         raise UsageError(f"'{refused[0]}' is written for weights that are linked", hint=linked, where=where)
     if place != "stream":
-        return found
+        return replace(found, hosted=device.hosted)
     if ram is None:
         hint = "give --ram 300M, of all that it may take, or --weights file"
         raise UsageError("how much memory weights may take is not said", hint=hint, where=where)
@@ -205,5 +240,5 @@ def is_whole(content: bytes, size: object) -> bool:
     return (
         content[: len(MAGIC)] == MAGIC
         and len(held) == size == int.from_bytes(content[16:24], "little")
-        and content[24:56] == sha256(held).digest()
+        and content[HASH:ABI] == sha256(held).digest()
     )

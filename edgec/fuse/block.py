@@ -57,10 +57,26 @@ class Block:
         return evaluate_formula(self.formula, lookup, known)
 
 
-class Composer:
-    """Composes formulas by substitution; the formulas of single nodes are cached, as blocks are composed many times."""
+#: Arithmetic whose operands of one element may be read from memory, and the digits of numbers that people write.
+_ARITHMETIC, _WRITTEN_DIGITS = ("add", "sub", "mul", "div"), 3
 
-    def __init__(self) -> None:
+
+def is_trained(node: Node, arg: Node) -> bool:
+    """Is ``arg`` a number that ``node`` multiplies or adds, and of more digits than people write?"""
+    if node.op not in _ARITHMETIC or not is_float(arg.type.dtype):
+        return False
+    digits = np.format_float_scientific(np.float32(arg.value.reshape(-1)[0])).partition("e")[0]
+    return sum(digit.isdigit() for digit in digits) > _WRITTEN_DIGITS
+
+
+class Composer:
+    """Composes formulas by substitution; the formulas of single nodes are cached, as blocks are composed many times.
+
+    With ``updatable``, numbers that may be trained stay weights, so that code does not depend on them.
+    """
+
+    def __init__(self, updatable: bool = False) -> None:
+        self.updatable = updatable
         self.simple: dict[Node, Formula] = {}
 
     def own(self, node: Node) -> Formula:
@@ -70,7 +86,7 @@ class Composer:
 
             def named(slot: Any, place: tuple[Expr, ...]) -> Expr:
                 arg = node.args[slot]
-                if arg.is_const and arg.type.elements == 1:
+                if arg.is_const and arg.type.elements == 1 and not (self.updatable and is_trained(node, arg)):
                     (value,) = arg.value.reshape(-1)
                     return X.const(float(value) if is_float(arg.type.dtype) else value.item(), arg.type.dtype)
                 return X.load(arg, place, arg.type.dtype)

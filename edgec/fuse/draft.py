@@ -29,7 +29,7 @@ class Draft:
         self.order = {n: k for k, n in enumerate(graph.nodes())}
         self.conditions = conditions(graph.nodes())  # of branches: stored in memory, as calls of kernels depend on them
         self.results = graph.results()
-        self.composer = Composer()
+        self.composer = Composer(mode.updatable)
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
         self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes
         self.inlined: dict[Node, set[Node]] = {}  # operator computed in all of its readers -> outputs of their blocks

@@ -31,7 +31,8 @@ class Mode:
 
     On a ``gpu`` a conditional load is free and every kernel costs a launch: padding is a select in the reader, not a
     halo that is filled; attention has a kernel there for heads of up to ``head`` features. In a graph
-    of ``one_row``, a token of a language model, attention has one query.
+    of ``one_row``, a token of a language model, attention has one query. With ``updatable``, numbers that may be
+    trained are no part of the code.
     """
 
     name: ModeName
@@ -39,6 +40,7 @@ class Mode:
     gpu: bool = False
     head: int = 0
     one_row: bool = False
+    updatable: bool = False
 
     @property
     def is_planner(self) -> bool:

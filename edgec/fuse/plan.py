@@ -50,6 +50,7 @@ def plan(
     head: int = 0,
     one_row: bool = False,
     few_bits: bool = False,
+    updatable: bool = False,
     materialize: Collection[str] = (),
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
@@ -59,9 +60,10 @@ def plan(
     ``chosen`` has the variant for the kind of choice and the node ("attention NODE"). The results of the nodes of the
     model in ``materialize`` are stored in memory. On a ``gpu``, ``head`` is the largest head size for which there is a
     kernel of attention; in a graph of ``one_row``, a token of a language model, products join what is around them;
-    with ``few_bits``, kernels there decode weights.
+    with ``few_bits``, kernels there decode weights. With ``updatable``, numbers that may be trained are weights, no
+    code.
     """
-    mode = Mode(mode_of(fuse), graph, gpu, head, one_row)
+    mode = Mode(mode_of(fuse), graph, gpu, head, one_row, updatable)
     prices = prices if prices is not None else BlockCosts(CostModel())
     prices = prices.deciding(graph, chosen)
     graph = with_floats(graph, keeps=mode.is_planner and (not gpu or few_bits))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgec.emit.abi import AbiFiles
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.fuse.choice import BlockCosts
 from edgec.options import Options
@@ -23,6 +24,8 @@ class Context:
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: Bindings and apps to write in addition to the C project (`edgec.emit.apps`).
     extras: tuple[str, ...] = ()
+    #: ABIs of an Android library beside that of the device.
+    abis: tuple[AbiFiles, ...] = ()
     #: Image preprocessing in apps.
     preprocessing: Preparation = AS_IS
     #: Costs of blocks for the fusion planner; None: those of the profile database, or of a model of the device.

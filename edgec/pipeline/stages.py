@@ -213,6 +213,7 @@ def _planned(compressed: Compressed, context: Context) -> Plan:
         gpu=o.device.is_gpu,
         head=largest_head(o.device),
         few_bits=o.device.language == "cuda" and one_token(graph) is not None,
+        updatable=o.weights in ("file", "stream"),
         materialize=o.materialize,
         chosen=o.overrides,
     )
@@ -314,8 +315,6 @@ def emit(program: Program, context: Context) -> Project:
     """The files of the project; the lock records the requested number of threads, which may exceed the program's."""
     o = settled(context.options, program.assignment)
     facts = {**context.facts, "threads": o.threads, "choices": program.choices}
-    if program.assignment is not None:
-        facts["where"] = program.assignment.described(program.graph)
     if program.parts:
         if o.weights != "incbin":
             hint = "leave out --weights, or --place"
@@ -326,5 +325,7 @@ def emit(program: Program, context: Context) -> Project:
         return Project(
             program, webgpu_files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights)
         )
-    made = files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights, o.ram, o.cores)
+    made = files(
+        program, o.device, o.name, o.templates, facts, extras, prepared, o.weights, o.ram, o.cores, context.abis
+    )
     return Project(program, made)

@@ -78,7 +78,7 @@ NEEDS: tuple[Need, ...] = (
     Need("GStreamer", "--app gstreamer", "apt install libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev pkg-config "
          "gstreamer1.0-tools", programs=("pkg-config",), look=lambda: _has_gstreamer()),
     Need("colcon", "building the package of --app ros2", "install ROS 2", programs=("colcon",)),
-    Need("cppcheck", "python -m benchmarks.evidence", "apt install cppcheck", programs=("cppcheck",)),
+    Need("cppcheck", "edgec evidence: rules of MISRA C", "apt install cppcheck", programs=("cppcheck",)),
     Need("make", "--app embedded", "apt install make", programs=("make",)),
     Need("pio", "building the project of --app platformio", "pip install platformio", programs=("pio",)),
     Need("arduino-cli", "using --app arduino without the IDE", "install Arduino CLI", programs=("arduino-cli",)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import struct
 import subprocess
@@ -17,6 +19,7 @@ import pytest
 from needed import need
 
 import edgec
+from edgec.device.probe import host_arch
 from edgec.device.toolchain import compile_shared, pick_compiler
 from edgec.emit.picture import Preparation
 from edgec.errors import UsageError
@@ -25,6 +28,21 @@ from edgec.resources import data_folder
 DIGITS = str(data_folder("apps") / "digits" / "digits.onnx")
 PROGRAMS = Path(__file__).with_name("programs")
 LIBRARY = "jni/arm64-v8a/libdigits_jni.so"
+LIBRARIES = {f"jni/{abi}/libdigits_jni.so" for abi in ("arm64-v8a", "armeabi-v7a", "x86_64")}
+#: By ABI: qemu's program and that of the cross compiler with its packages, and the level or refusal of each processor.
+EMULATED = {
+    "arm64-v8a": (
+        "qemu-aarch64", "aarch64-linux-gnu", ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"),
+        {"max": "pixel_8", "cortex-a76": "galaxy_s20", "cortex-a53": None},
+    ),
+    "armeabi-v7a": (
+        "qemu-arm", "arm-linux-gnueabi", ("gcc-arm-linux-gnueabi", "libc6-dev-armel-cross"), {"cortex-a7": ""}
+    ),
+    "x86_64": (
+        "qemu-x86_64", "x86_64-linux-gnu", ("gcc-x86-64-linux-gnu", "libc6-dev-amd64-cross"), {"Nehalem": ""}
+    ),
+}  # fmt: skip
+WRONG_CPU = 15
 
 
 @dataclass(frozen=True)
@@ -44,7 +62,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("android")
     prepared = Preparation((12.0,), (48.0,), tuple("0123456789"))
     out = folder / "digits"
-    edgec.build(DIGITS, out, name="digits", device="pixel_8", threads=2, extras=["android"], preprocessing=prepared)
+    edgec.build(
+        DIGITS, out, name="digits", device="galaxy_s20", dispatch="pixel_8", threads=2, extras=["android"],
+        abi="arm64-v8a,armeabi-v7a,x86_64", preprocessing=prepared,
+    )  # fmt: skip
     image = np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
     image.tofile(folder / "picture.bin")
     return Made(folder / "digits", folder / "picture.bin", edgec.build(DIGITS, device="generic")(image).reshape(-1))
@@ -58,7 +79,7 @@ def run(command: Sequence[str | Path], code: int = 0, **environment: str) -> str
 
 def test_the_aar_holds_what_android_looks_for(made: Made) -> None:
     with made.aar as aar:
-        names = {"AndroidManifest.xml", "classes.jar", "R.txt", "proguard.txt", LIBRARY}
+        names = {"AndroidManifest.xml", "classes.jar", "R.txt", "proguard.txt", *LIBRARIES}
         assert set(aar.namelist()) == names and aar.testzip() is None
         assert ET.fromstring(aar.read("AndroidManifest.xml")).attrib["package"] == "edgec.digits"
         with zipfile.ZipFile(BytesIO(aar.read("classes.jar"))) as jar:
@@ -67,13 +88,13 @@ def test_the_aar_holds_what_android_looks_for(made: Made) -> None:
         assert b"edgec.digits.Network" in aar.read("proguard.txt")
 
 
-def test_the_library_is_for_pages_of_16_kib(made: Made) -> None:
+@pytest.mark.parametrize("abi, machine", [("arm64-v8a", 183), ("x86_64", 62)])
+def test_the_library_is_for_pages_of_16_kib(made: Made, abi: str, machine: int) -> None:
     with made.aar as aar:
-        elf = aar.read(LIBRARY)
-    (machine,) = struct.unpack_from("<H", elf, 18)
+        elf = aar.read(f"jni/{abi}/libdigits_jni.so")
+    assert struct.unpack_from("<H", elf, 18) == (machine,)
     (start,) = struct.unpack_from("<Q", elf, 32)
     size, count = struct.unpack_from("<HH", elf, 54)
-    assert machine == 183  # aarch64
     segments = [struct.unpack_from("<IIQQQQQQ", elf, start + k * size) for k in range(count)]
     loads = [s for s in segments if s[0] == 1]
     assert loads and all(s[7] % 16384 == 0 and s[2] % 16384 == s[3] % 16384 for s in loads)
@@ -82,22 +103,63 @@ def test_the_library_is_for_pages_of_16_kib(made: Made) -> None:
     assert b"GLIBC" not in elf
 
 
-def test_the_library_runs(made: Made, tmp_path: Path) -> None:
-    """On an emulated processor, with a C library that goes by Android's name for its own."""
-    qemu = need("qemu-aarch64", "qemu-user")
-    gcc = need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
+@pytest.mark.parametrize("abi", EMULATED)
+def test_the_library_runs(made: Made, abi: str, tmp_path: Path) -> None:
+    """On emulated processors, with a C library that goes by Android's name for its own."""
+    emulator, target, packages, levels = EMULATED[abi]
+    is_native = target.startswith(host_arch())
+    qemu, gcc = need(emulator, "qemu-user"), need("gcc", "gcc") if is_native else need(f"{target}-gcc", *packages)
     with made.aar as aar:
-        (tmp_path / "library.so").write_bytes(aar.read(LIBRARY))
-    system = Path("/usr/aarch64-linux-gnu")
+        (tmp_path / "library.so").write_bytes(aar.read(f"jni/{abi}/libdigits_jni.so"))
+    system = Path("/") if is_native else Path("/usr") / target
     for part in ("c", "m"):
-        (tmp_path / f"lib{part}.so").symlink_to(system / "lib" / f"lib{part}.so.6")
+        (tmp_path / f"lib{part}.so").symlink_to(system / "lib" / (target if is_native else "") / f"lib{part}.so.6")
     run([gcc, "-O1", "-Wall", "-Werror", PROGRAMS / "load.c", "-o", tmp_path / "load"])
     command = [qemu, "-L", system, "-E", f"LD_LIBRARY_PATH={tmp_path}"]
-    program = [tmp_path / "load", tmp_path / "library.so", made.picture]
-    printed = run([*command, "-cpu", "max", *program])
-    np.testing.assert_allclose(np.array(printed.split(), np.float32), made.wanted, atol=1e-6)
-    wrong_cpu = 15
-    run([*command, "-cpu", "cortex-a53", *program], code=wrong_cpu)
+    for processor, level in levels.items():
+        program = [*command, "-cpu", processor, tmp_path / "load", tmp_path / "library.so", made.picture]
+        if level is None:
+            run(program, code=WRONG_CPU)
+            continue
+        done = subprocess.run(program, capture_output=True, text=True, check=True)
+        np.testing.assert_allclose(np.array(done.stdout.split(), np.float32), made.wanted, atol=1e-6)
+        assert done.stderr.strip() == level
+
+
+def test_options_of_each_source_and_abi(made: Made, tmp_path: Path) -> None:
+    """By CMake, as Gradle starts it for each ABI: every level, and every ABI, has the options of its device file."""
+    need("cmake", "cmake")
+    meant = {"armeabi-v7a": "-mfloat-abi=softfp", "x86_64": "-march=x86-64-v2"}
+    for abi in (*meant, "arm64-v8a"):
+        made_here = tmp_path / abi
+        flags = [f"-DANDROID_ABI={abi}", "-DANDROID=ON", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+        run(["cmake", "-S", made.folder / "java", "-B", made_here, *flags])
+        commands = json.loads((made_here / "compile_commands.json").read_text())
+        options = {Path(c["file"]): c["command"].split() for c in commands if c["file"].endswith(".c")}
+        for file, words in options.items():
+            told = meant.get(abi) or (
+                "+i8mm" if "pixel_8" in file.name else "+dotprod" if "galaxy" in file.name else ""
+            )
+            assert (told in " ".join(words)) and (bool(told) == any(w.startswith("-m") for w in words)), file
+            assert file.name == "digits_jni.c" or (f"abi/{abi}/" in str(file)) == (abi in meant), file
+
+
+def test_a_repository_of_maven(made: Made) -> None:
+    place = made.folder / "android" / "repository" / "edgec" / "digits"
+    library = place / "1.0.0" / "digits-1.0.0.aar"
+    assert library.read_bytes() == (made.folder / "android" / "digits.aar").read_bytes()
+    space = "{http://maven.apache.org/POM/4.0.0}"
+    pom = ET.parse(library.with_suffix(".pom")).getroot()
+    told = [pom.findtext(f"{space}{key}") for key in ("groupId", "artifactId", "version", "packaging")]
+    assert told == ["edgec", "digits", "1.0.0", "aar"]
+    assert ET.parse(place / "maven-metadata.xml").findtext("versioning/release") == "1.0.0"
+    with zipfile.ZipFile(library.with_name("digits-1.0.0-sources.jar")) as sources:
+        assert set(sources.namelist()) == {"edgec/digits/Network.java", "edgec/digits/Net.kt"}
+    files = [f for f in place.rglob("*") if f.is_file() and f.suffix not in (".sha1", ".sha256")]
+    assert len(files) == 4
+    for file in files:
+        for kind in ("sha1", "sha256"):
+            assert file.with_name(f"{file.name}.{kind}").read_text() == hashlib.new(kind, file.read_bytes()).hexdigest()
 
 
 def test_pictures_of_a_camera(made: Made, tmp_path: Path) -> None:
@@ -159,8 +221,13 @@ def test_a_signed_app(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'android' is not for 'generic'"):
-        edgec.build(DIGITS, tmp_path / "out", device="generic", extras=["android"])
+    with pytest.raises(UsageError, match="'android' is not for 'x86_64_sse4'") as refused:
+        edgec.build(DIGITS, tmp_path / "out", device="x86_64_sse4", extras=["android"])
+    assert refused.value.hint and "--abi x86_64" in refused.value.hint
+    with pytest.raises(UsageError, match="Android has no ABI 'mips'"):
+        edgec.build(DIGITS, tmp_path / "out", device="pixel_8", extras=["android"], abi="mips")
+    with pytest.raises(UsageError, match="ABIs are those of an Android library"):
+        edgec.build(DIGITS, tmp_path / "out", device="pixel_8", abi="x86_64")
     with pytest.raises(UsageError, match="2 numbers for a picture of 1 channel"):
         odd = Preparation((1.0, 2.0), (1.0,))
         edgec.build(DIGITS, tmp_path / "out", device="pixel_8", extras=["android"], preprocessing=odd)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from needed import need
 from onnx import TensorProto, helper
 from small_models import model, node, tensor_input
 
@@ -79,6 +82,28 @@ def test_python(made: Made, tmp_path: Path, is_built: bool) -> None:
     made.agrees(run([sys.executable, "-c", lines, made.picture], PYTHONPATH=str(tmp_path / "site")))
 
 
+def test_threads_take_turns_on_one_python_net(made: Made) -> None:
+    """All in one arena: results are those of each image, and none is that of another call."""
+    sys.path.insert(0, str(made.folder))
+    try:
+        digits = importlib.import_module("digits")
+    finally:
+        sys.path.remove(str(made.folder))
+    net = digits.Net()
+    images = np.random.default_rng(0).random((4, 1, 1, 8, 8), np.float32)
+    meant = [net(image) for image in images]
+
+    def differ(k: int) -> int:
+        return sum(not np.array_equal(net(images[k]), meant[k]) for _ in range(3000))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(differ, range(4))) == [0] * 4
+    bound = net.bind([images[0]], [np.empty_like(meant[0])])
+    net.close()
+    with pytest.raises(ValueError, match="closed"):
+        bound()
+
+
 def test_rust(made: Made, tmp_path: Path) -> None:
     cargo = program("cargo", "https://rustup.rs")
     program("cc", "apt install gcc")
@@ -100,23 +125,43 @@ def test_rust_keeps_names_without_warnings(tmp_path: Path) -> None:
     run(command, CARGO_TARGET_DIR=str(tmp_path / "target"), RUSTFLAGS="-D warnings")
 
 
-def test_java(made: Made, tmp_path: Path) -> None:
-    javac, java = program("javac", "apt install default-jdk"), program("java", "apt install default-jdk")
-    home = Path(javac).resolve().parent.parent
+@pytest.fixture(scope="module")
+def jni(made: Made) -> Path:
+    """The folder of the library that Java loads."""
+    home = Path(program("javac", "apt install default-jdk")).resolve().parent.parent
     sources = [made.folder / "java" / "digits_jni.c", *sorted(made.folder.glob("digits*.c")), made.folder / "ec_pool.c"]
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", f"-I{made.folder}"]
     flags += [f"-I{home}/include", f"-I{home}/include/linux"]
-    library = tmp_path / "libdigits_jni.so"
+    library = made.folder.parent / "libdigits_jni.so"
     run([program("gcc", "apt install gcc"), *flags, *sources, made.folder / "digits_weights.S", "-lm", "-o", library])
+    return library.parent
+
+
+def test_java(made: Made, jni: Path, tmp_path: Path) -> None:
+    javac, java = program("javac", "apt install default-jdk"), program("java", "apt install default-jdk")
     api = made.folder / "java" / "src" / "main" / "java" / "edgec" / "digits" / "Network.java"
     run([javac, "--release", "8", "-Xlint:-options", "-Werror", "-d", tmp_path, api, PROGRAMS / "Classify.java"])
-    command = [java, "-Xcheck:jni", f"-Djava.library.path={tmp_path}", "-cp", tmp_path, "Classify", made.picture]
+    command = [java, "-Xcheck:jni", f"-Djava.library.path={jni}", "-cp", tmp_path, "Classify", made.picture]
     printed = run(command)
     assert "WARNING" not in printed
     made.agrees(printed)
 
 
-def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
+def test_kotlin(made: Made, jni: Path, tmp_path: Path) -> None:
+    """Arrays in and out, on the caller's thread and in a coroutine; names and types of every kind compile."""
+    kotlinc, java = need("kotlinc", "kotlin"), program("java", "apt install default-jdk")
+    odd = every_kind(tmp_path / "open", ["java"])
+    sources = [folder / "java" / "src" / "main" for folder in (made.folder, odd)]
+    found = [file for folder in sources for kind in ("kt", "java") for file in sorted(folder.rglob(f"*.{kind}"))]
+    run([kotlinc, "-Werror", "-d", tmp_path / "kt", *found, PROGRAMS / "Classify.kt"])
+    javas = [file for file in found if file.suffix == ".java"]
+    run([program("javac", "apt install default-jdk"), "-d", tmp_path / "kt", *javas])
+    library = Path(kotlinc).resolve().parents[1] / "lib" / "kotlin-stdlib.jar"
+    classes = f"{tmp_path / 'kt'}:{library}"
+    made.agrees(run([java, "-Xcheck:jni", f"-Djava.library.path={jni}", "-cp", classes, "ClassifyKt", made.picture]))
+
+
+def every_kind(folder: Path, bindings: Sequence[str]) -> Path:
     """A network with open and computed sizes, whose inputs and outputs are called like words of the languages."""
     nodes = [
         helper.make_node("NonZero", ["sizes"], ["handle"]),
@@ -136,9 +181,12 @@ def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
     of = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [of(*i) for i in inputs], [of(*o) for o in outputs])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    beside = ["cpp", "rust", "java"]
-    folder = tmp_path / "open"
-    edgec.build(model, folder, name="open", dims={"rows": (2, 8, 2)}, device="generic", compile=False, extras=beside)
+    edgec.build(model, folder, name="open", dims={"rows": (2, 8, 2)}, device="generic", compile=False, extras=bindings)
+    return folder
+
+
+def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
+    folder = every_kind(tmp_path / "open", ["cpp", "rust", "java"])
     warnings = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{folder}"]
     run([program("g++", "apt install g++"), "-std=c++17", *warnings, "-x", "c++", folder / "open.hpp"])
     run(

@@ -17,7 +17,8 @@ import pytest
 from chance import SEED
 
 import edgec
-from edgec.artifact.wheel import SYSTEMS, wheel
+from edgec.artifact.folder import read_lock
+from edgec.artifact.wheel import SYSTEMS, _device, _less_needy, _system, wheel
 from edgec.cli.main import main
 from edgec.device.probe import host_arch
 from edgec.errors import UsageError
@@ -31,7 +32,8 @@ ELF, MACH, PE = b"\x7fELF", b"\xcf\xfa\xed\xfe", b"MZ"
 CASES = [
     ("arm64", "manylinux", "manylinux_2_17_aarch64", ELF + bytes([2])),
     ("arm32", "manylinux", "manylinux_2_17_armv7l", ELF + bytes([1])),
-    ("arm64", "musllinux", "musllinux_1_1_aarch64", ELF + bytes([2])),
+    ("riscv64", "manylinux_riscv64", "manylinux_2_27_riscv64", ELF + bytes([2])),
+    ("arm64", "musl", "musllinux_1_1_aarch64", ELF + bytes([2])),
     ("arm64", "macos", "macosx_11_0_arm64", MACH),
     ("x86_64_avx2", "windows", "win_amd64", PE),
 ]
@@ -66,7 +68,7 @@ def test_a_wheel_is_installed_and_runs(tmp_path: Path, capsys: pytest.CaptureFix
         main(["wheel", str(out), "--json"])
     assert not ended.value.code
     said = json.loads(capsys.readouterr().out)
-    assert said["tag"] == f"py3-none-manylinux_2_17_{host_arch()}" and said["needs"] == ""
+    assert said["tag"] == f"py3-none-manylinux_2_17_{host_arch()}" and said["needs"] == said["hint"] == ""
     members(Path(said["file"]))
     site = tmp_path / "site"
     installs = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", site, said["file"]]
@@ -86,13 +88,54 @@ def test_a_wheel_is_installed_and_runs(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize(("device", "system", "tag", "head"), CASES)
 def test_wheels_for_other_systems(device: str, system: str, tag: str, head: bytes, tmp_path: Path) -> None:
-    made = wheel(built(tmp_path, device), system, tmp_path)
-    assert made.file == tmp_path / f"digits-1.0.0-py3-none-{tag}.whl"
+    made = wheel(built(tmp_path, device), system, tmp_path / "a" / "new")
+    assert made.file == tmp_path / "a" / "new" / f"digits-1.0.0-py3-none-{tag}.whl"
     library = members(made.file)["digits/libdigits.so"]
     assert library.startswith(head) and b"digits_run_array" in library
     versions = {tuple(map(int, v.split(b"."))) for v in re.findall(rb"GLIBC_([0-9.]+)\0", library)}
-    assert bool(versions) == (system == "manylinux") and max(versions, default=(0,)) <= (2, 17)
-    assert ("avx2" in made.needs) == (device == "x86_64_avx2")
+    newest = (2, 27) if device == "riscv64" else (2, 17)
+    assert bool(versions) == tag.startswith("manylinux") and max(versions, default=(0,)) <= newest
+    assert ("avx2" in made.needs) == ("--device x86_64_sse4" in made.hint) == (device == "x86_64_avx2")
+
+
+def test_a_library_with_levels_needs_what_its_least_level_needs(tmp_path: Path) -> None:
+    out = built(tmp_path, "x86_64_avx512", dispatch="x86_64_sse4")
+    device = _device(read_lock(out), out)
+    assert device.needs == "sse4.2" and _less_needy(device) == ""
+
+
+def test_names_of_targets(tmp_path: Path) -> None:
+    """A processor behind the system is that of the build, or the error has the command that builds for it."""
+    assert _system("manylinux") == ("manylinux", "")
+    for target in ("aarch64", "arm64", "jetson", "manylinux_arm64"):
+        assert _system(target) == ("manylinux", "aarch64")
+    for target, arch in {
+        "armv7": "arm",
+        "manylinux_armv7l": "arm",
+        "x86_64": "x86_64",
+        "windows_amd64": "x86_64",
+    }.items():
+        assert _system(target)[1] == arch
+    out = built(tmp_path, "arm64")
+    with pytest.raises(UsageError, match="the build is for aarch64, not for x86_64") as refused:
+        wheel(out, "manylinux_x86_64")
+    assert refused.value.hint and "--device x86_64_sse4" in refused.value.hint
+    for target in ("manylinux_sparc", "windows_armv7", "musllinux_", "jetson_nano"):
+        with pytest.raises(UsageError, match="there is no system"):
+            wheel(out, target)
+
+
+@pytest.mark.parametrize("place", ["file", "array"])
+def test_places_of_weights(place: str, tmp_path: Path) -> None:
+    """A file of weights is in the wheel; weights as an array are in the library alone."""
+    content = members(wheel(built(tmp_path, "generic", weights=place)).file)
+    assert ("digits/digits.weights" in content) == (place == "file") and "digits/digits_weights.bin" not in content
+    for path, data in content.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    program = "import digits, numpy; print(digits.Net()(numpy.zeros((1, 1, 8, 8), 'f4')).sum())"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert float(done.stdout) == pytest.approx(1, abs=1e-5)
 
 
 def test_a_lock_says_nothing_to_compilers_but_the_processor(tmp_path: Path) -> None:
@@ -140,12 +183,13 @@ def test_wheels_that_cannot_be(tmp_path: Path) -> None:
     (out / "edgec.lock").write_text(json.dumps(lock))
     with pytest.raises(UsageError, match="does not tell the device"):
         wheel(out)
-    for device, more, message in (
-        ("cortex_m4", {}, "for computers"),
-        ("arm64", {"weights": "array"}, "beside the library"),
+    for device, target, message, hint in (
+        ("cortex_m4", "manylinux", "for computers", "--device of C"),
+        ("jetson", "jetson", "for computers", "nvcc"),
     ):
         folder = tmp_path / device
         folder.mkdir()
-        with pytest.raises(UsageError, match=message):
-            wheel(built(folder, device, **more))
+        with pytest.raises(UsageError, match=message) as refused:
+            wheel(built(folder, device), target)
+        assert hint in str(refused.value.hint)
     assert not list(tmp_path.rglob("*.whl")) and set(SYSTEMS) == {"manylinux", "musllinux", "macos", "windows"}

@@ -81,14 +81,19 @@ def test_places_are_equal(tmp_path: Path) -> None:
 def test_files_are_checked(tmp_path: Path) -> None:
     built = edgec.build(network(), tmp_path / "out", weights="file")
     edgec.build(network(1), tmp_path / "built", weights="file", compile=False)
+    edgec.build(network(1), tmp_path / "third", weights="file", compile=False, device="generic", fuse="none")
     right = (built.folder / "net.weights").read_bytes()
-    other = (tmp_path / "built" / "net.weights").read_bytes()
+    retrained = (tmp_path / "built" / "net.weights").read_bytes()
+    other = (tmp_path / "third" / "net.weights").read_bytes()
     damaged = bytearray(right)
     damaged[HEAD_BYTES + int(RANDOM.integers(len(right) - HEAD_BYTES))] ^= 1
     cases = {
-        "right": (right, 10), "missing": (None, 6), "other": (other, 7), "text": (b"x" * len(right), 7),
+        "right": (right, 10), "missing": (None, 6), "retrained": (retrained, 10), "other": (other, 12),
+        "text": (b"x" * len(right), 7),
         "empty": (b"", 8), "head": (right[:40], 8), "cut": (right[:-1], 8), "long": (right + b"x", 8),
-        "damaged": (bytes(damaged), 19), "layout": (right[:8] + b"\2" + right[9:], 7),
+        "damaged": (bytes(damaged), 19), "layout": (right[:8] + b"\3" + right[9:], 7),
+        "size": (right[:16] + b"\7" + right[17:], 7),
+        "hash": (right[:30] + bytes([right[30] ^ 1]) + right[31:], 19),
     }  # fmt: skip
     for name, (content, _) in cases.items():
         if content is not None:
@@ -107,7 +112,8 @@ def test_files_are_checked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.float32(ran.stdout.split()[-10:]), built(x).reshape(-1))
     messages = {
         "missing": "No such file",
-        "other": "of this build",
+        "other": "made for another build",
+        "text": "no file of weights",
         "cut": "cut off",
         "long": "cut off",
         "empty": "cut",

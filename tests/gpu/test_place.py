@@ -212,6 +212,6 @@ def test_phones_know_their_gpus() -> None:
     assert row.operators == ("dense",) and row.device == "pixel_8" and "ms on mali_g710" in row.why
     alone = edgec.build(small.SerializeToString(), device="pixel_8", compile=False)
     (row,) = placed(json.loads(alone.stages["emit"].files[LOCK]))
-    assert row == Placed((), "1 kernels", "pixel_8", "the build is for this device alone")
+    assert row == Placed(("dense",), "contract", "pixel_8", "the build is for this device alone")
     for phone, gpu in (("pixel_8", "mali_g710"), ("galaxy_s20", "adreno_650")):
         assert load_device(phone).gpu_device == gpu

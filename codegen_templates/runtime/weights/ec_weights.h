@@ -1,6 +1,7 @@
 /* ec_weights.h: files of weights. Each begins with a head of EC_WEIGHTS_HEAD bytes, whose first EC_WEIGHTS_MARK bytes
  * tell which weights follow: "ecweight", the number of this layout (uint32), the bytes of the head (uint32), those of
- * the weights (uint64), and the SHA-256 of the weights. Zeros fill the rest. Numbers are little-endian. */
+ * the weights (uint64), the SHA-256 of the weights, and the digest of the code that they are for. Zeros fill the rest.
+ * Numbers are little-endian. There are no addresses in a file: it may lie anywhere that is aligned for the network. */
 #ifndef EC_WEIGHTS_H
 #define EC_WEIGHTS_H
 
@@ -9,17 +10,24 @@
 #include <string.h>
 
 #define EC_WEIGHTS_HEAD 4096
-#define EC_WEIGHTS_MARK 56
-#define EC_WEIGHTS_HASH 24 /* where the SHA-256 is in the mark */
+#define EC_WEIGHTS_MARK 88
+#define EC_WEIGHTS_SIZE 16 /* where the bytes of the weights are in the mark, */
+#define EC_WEIGHTS_HASH 24 /* the SHA-256, */
+#define EC_WEIGHTS_ABI 56  /* and the digest of the code */
 
-/* What is wrong with a file of so many bytes that begins with ``head``; 0: nothing. ``cut_off`` and ``wrong`` are the
- * statuses of a file of another length, and of the weights of another network. */
+/* What is wrong with a file of so many bytes that begins with ``head``; 0: nothing. ``mark`` is the one expected, of any
+ * hash. ``wrong``, ``build`` and ``cut_off`` are the statuses of what is no file of weights, of weights for other code, and
+ * of a file of another length. */
 static inline int ec_weights_problem(const unsigned char *head, uint64_t bytes, const unsigned char *mark,
-                                     uint64_t weights_bytes, int wrong, int cut_off)
+                                     uint64_t weights_bytes, int wrong, int build, int cut_off)
 {
     if (bytes < EC_WEIGHTS_MARK)
         return cut_off;
-    if (memcmp(head, mark, EC_WEIGHTS_MARK) != 0)
+    if (memcmp(head, mark, EC_WEIGHTS_SIZE) != 0)
+        return wrong;
+    if (memcmp(head + EC_WEIGHTS_ABI, mark + EC_WEIGHTS_ABI, EC_WEIGHTS_MARK - EC_WEIGHTS_ABI) != 0)
+        return build;
+    if (memcmp(head + EC_WEIGHTS_SIZE, mark + EC_WEIGHTS_SIZE, EC_WEIGHTS_HASH - EC_WEIGHTS_SIZE) != 0)
         return wrong;
     return bytes == EC_WEIGHTS_HEAD + weights_bytes ? 0 : cut_off;
 }
@@ -73,8 +81,9 @@ static inline int ec_sha256_is(const unsigned char *bytes, size_t count, const u
     last[rest] = 0x80;
     for (size_t i = 0; i < 8; ++i)
         last[end - 1 - i] = (unsigned char)((uint64_t)count * 8 >> (8 * i));
-    for (size_t at = 0; at < end; at += 64)
-        ec_sha256_block(state, last + at);
+    ec_sha256_block(state, last);
+    if (end > 64)
+        ec_sha256_block(state, last + 64);
     for (size_t i = 0; i < 32; ++i)
         if (expected[i] != (unsigned char)(state[i / 4] >> (24 - 8 * (i % 4))))
             return 0;

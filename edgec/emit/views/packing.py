@@ -96,7 +96,7 @@ class PackingView(View):
 
     @property
     def start(self) -> str:
-        """What a column's accumulators start at, from the sum of its bytes in the panel."""
+        """Start of a column's accumulators, from the sum of its bytes in the panel."""
         dots = self.dots
         assert dots is not None
         terms = X.plain(prod(loop.extent for loop in self.outer_sums) * extent(dots.inner) * dots.column_offset)

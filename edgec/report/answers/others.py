@@ -188,6 +188,7 @@ class WheelAnswer(Answered):
     file: Annotated[str, "the wheel that was written"]
     tag: Annotated[str, "the interpreters and systems that it is for"]
     needs: Annotated[str, "instruction sets that the code needs; empty: those of every processor of the tag"]
+    hint: Annotated[str, "options of a build that needs less; empty where there is none"]
 
 
 class EncryptAnswer(Answered):
@@ -196,6 +197,56 @@ class EncryptAnswer(Answered):
     folder: Annotated[str, "the folder of the build"]
     file: Annotated[str, "the encrypted file of weights"]
     sources: Annotated[list[str], "the C that opens it"]
+
+
+class UpdateAnswer(Answered):
+    """The answer of `edgec update`."""
+
+    ok: Annotated[bool, "whether the program of the build takes the weights"]
+    folder: Annotated[str, "the folder of the build"]
+    file: Annotated[Union[str, None], "the file of weights that was written"]
+    bytes: Annotated[int, "its size, or what it would be"]
+    abi: Annotated[str, "the digest of the code that the weights are for"]
+    built_abi: Annotated[str, "that of the build"]
+    reasons: Annotated[list[str], "why the code does not fit, such as constants that are part of it"]
+
+
+class BoundedLoop(TypedDict):
+    """A loop of generated C."""
+
+    line: int
+    bound: Annotated[Union[int, None], "the most iterations of one entry; `null` where it is not known"]
+    form: Annotated[str, "what gives the bound (docs/results/evidence.md)"]
+
+
+class BoundedFunction(TypedDict):
+    """A function of generated C with loops, or a kernel."""
+
+    file: str
+    function: str
+    operations: Annotated[Figure, "of a kernel: FLOP of a run, in three digits"]
+    bytes: Annotated[Figure, "of a kernel: read and written in a run, likewise"]
+    loops: list[BoundedLoop]
+
+
+class BrokenRules(TypedDict):
+    """Rules of MISRA C that a file breaks."""
+
+    file: str
+    rules: Annotated[dict[str, int], "places by rule"]
+
+
+class EvidenceAnswer(Answered):
+    """The answer of `edgec evidence`."""
+
+    ok: Annotated[bool, "whether every loop has a bound"]
+    folder: Annotated[str, "the folder of the build"]
+    files: Annotated[list[str], "those that were written"]
+    functions: Annotated[list[BoundedFunction], "every function with loops"]
+    loops: Annotated[int, "their number"]
+    unbounded: Annotated[int, "of them, without a bound"]
+    misra: Annotated[Union[list[BrokenRules], None], "by file; `null` where cppcheck did not run"]
+    checker: Annotated[str, "the version of cppcheck, or the reason why it did not run"]
 
 
 class SamplesAnswer(Answered):

@@ -30,6 +30,8 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "samples": (others.SamplesAnswer,),
     "wheel": (others.WheelAnswer,),
     "encrypt": (others.EncryptAnswer,),
+    "update": (others.UpdateAnswer,),
+    "evidence": (others.EvidenceAnswer,),
     "demo": (build.DemoAnswer,),
     "doctor": (others.DoctorAnswer,),
     "worker": (divided.WorkerAnswer,),

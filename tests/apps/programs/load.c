@@ -16,6 +16,8 @@ int main(int argc, char **argv) {
   run_pool *const run = (run_pool *)dlsym(library, "digits_run_pool");
   pool_bytes *const size = (pool_bytes *)dlsym(library, "digits_ec_pool_bytes");
   pool_init *const init = (pool_init *)dlsym(library, "digits_ec_pool_init");
+  const char *(*const processor)(void) = (const char *(*)(void))dlsym(library, "digits_processor");
+  if (processor && processor()) fprintf(stderr, "%s\n", processor());
   float image[64], one[10], two[10];
   FILE *const file = fopen(argv[2], "rb");
   if (!run || !size || !init || size(2) > sizeof memory || !file || fread(image, 4, 64, file) != 64) return 2;

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgec.errors import ToolchainError
 from edgec.link.base import tool
 
 _FOUND = re.compile(r"^(\S+?):(\d+):\d+: .*\[misra-c2012-(\d+\.\d+)\]$", re.MULTILINE)
@@ -16,7 +17,7 @@ _FOUND = re.compile(r"^(\S+?):(\d+):\d+: .*\[misra-c2012-(\d+\.\d+)\]$", re.MULT
 def broken(folder: Path, sources: Sequence[Path]) -> str:
     """Findings of cppcheck in sources with the headers of a folder, without vector instructions.
 
-    Raises UsageError where it is missing.
+    Raises ToolchainError where it is missing, or fails.
     """
     command = [
         tool("cppcheck", "apt install cppcheck"),
@@ -27,8 +28,10 @@ def broken(folder: Path, sources: Sequence[Path]) -> str:
         "--max-configs=1",
     ]
     done = subprocess.run(
-        [*command, f"-I{folder}", *map(str, sources)], capture_output=True, text=True, check=True, timeout=900
+        [*command, f"-I{folder}", *map(str, sources)], capture_output=True, text=True, check=False, timeout=900
     )
+    if done.returncode:
+        raise ToolchainError(f"cppcheck failed: {done.stdout.strip()[-500:]}", hint="has it its addon for MISRA C?")
     return done.stderr
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import subprocess
 from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from needed import need
+from typer.testing import CliRunner
 
 import edgec
 from benchmarks.evidence.__main__ import page
-from benchmarks.evidence.loops import Loop, _of_file, loops
-from benchmarks.evidence.misra import broken, counted
+from edgec.check.evidence import evidence, write
+from edgec.check.loops import Loop, _of_file, loops, work_of
+from edgec.check.misra import broken, counted
+from edgec.cli.main import app
+from edgec.errors import UsageError
 from edgec.resources import data_folder
 
 DIGITS = data_folder("apps") / "digits" / "digits.onnx"
@@ -37,10 +43,12 @@ def test_bounds_are_iterations(tmp_path: Path) -> None:
     gcc = need("gcc", "gcc")
     out = tmp_path / "net"
     edgec.build(DIGITS, out, name="digits", device="generic", compile=False)
-    found = loops(out, "digits")
+    kernels = sorted(out.glob("digits_kernels_*.c"))
+    found = loops(out, ["digits.c", *(path.name for path in kernels)])
     assert len(found) > 20 and {loop.form for loop in found} >= {"constant", "share"}
     assert [loop for loop in found if loop.bound is None] == []
-    kernels = sorted(out.glob("digits_kernels_*.c"))
+    assert {loop.file for loop in found} >= {path.name for path in kernels}
+    found = [loop for loop in found if not loop.file.startswith("ec_")]
     assert {loop.file for loop in found} == {path.name for path in kernels}
     for number, path in enumerate(kernels):
         lines = path.read_text().splitlines()
@@ -92,11 +100,14 @@ def test_bounds_are_iterations(tmp_path: Path) -> None:
         ("for (ec_int i = 0; k < 9; ++i) {", None, "open"),
         ("while (more) {", None, "open"),
         ("for (;;) {", None, "open"),
+        ("for (int l = 0; l < EC_VL; ++l) {", 8, "vector"),
+        ("for (size_t at = 0; at < whole; at += 64)", 16, "weights"),
         ("  goto again;", None, "open"),
     ],
 )
 def test_forms(text: str, bound: int | None, form: str) -> None:
-    assert list(_of_file("x.c", f"/* for (;;) */\n{text}\n")) == [Loop("x.c", 2, bound, form)]
+    given = f'/* for (;;) */ "while (1)"\n{text}\n'
+    assert list(_of_file("x.c", given, {"EC_VL": 8, "whole": 1000})) == [Loop("x.c", 2, bound, form)]
 
 
 def test_shares_end_with_their_function() -> None:
@@ -113,3 +124,62 @@ def test_rules_are_counted(tmp_path: Path) -> None:
     assert found == {"x.c": Counter({"8.4": 1, "15.5": 1})}
     text = page([Loop("x.c", 1, 8, "constant"), Loop("x.c", 2, 3, "constant")], {"x.c": Counter({"15.6": 1, "2.2": 2})})
     assert "| constant | 2 | 8 |" in text and "| 2.2 | 2 | 2 |\n| 15.6 | 1 | 1 |\n| all | 3 | 3 |" in text
+
+
+HEADER = """static inline void called(int n)
+{
+    for (int i = 0; i < n; ++i)
+        inner();
+}
+static __attribute__((noinline)) void inner(void) {
+    for (int i = 0; i < 5; ++i) {}
+}
+static inline void unused(void) {
+    while (1) {}
+}
+#define MACRO(n) called(n)
+"""
+SOURCE = """/* matmul
+ * 1.5 kFLOP, 412 B: contract */
+static void part(void) { MACRO(1); }
+void whole(int (*f)(int), int k) {
+  for (int i = 0; i < 3; ++i) part();
+}
+/* add
+ * 7 FLOP, 2.1 MB: map */
+void last(void) {}
+"""
+
+
+def test_files_of_evidence(tmp_path: Path) -> None:
+    """Loops of the functions of headers that are called, by function; operations by kernel; three files."""
+    (tmp_path / "x.h").write_text(HEADER)
+    (tmp_path / "net.c").write_text(SOURCE)
+    assert work_of(SOURCE) == {"whole": (1500.0, 412.0), "last": (7.0, 2.1e6)}
+    found = loops(tmp_path, ["net.c"])
+    assert [(loop.function, loop.line, loop.bound) for loop in found] == [
+        ("whole", 5, 3), ("called", 3, None), ("inner", 7, 5),
+    ]  # fmt: skip
+    (tmp_path / "edgec.lock").write_text('{"name": "net", "language": "c", "sources": ["net.c", "ec_pool.c"]}')
+    made = evidence(tmp_path, misra=False)
+    assert [loop.function for loop in made.unbounded] == ["called"]
+    files = write(made, tmp_path / "evidence")
+    texts = {path.name: path.read_text() for path in files}
+    assert "net.c\t5\t3\tconstant\twhole\n" in texts["loops.tsv"] and "# last: 7 operations" in texts["loops.tsv"]
+    facts = ElementTree.fromstring(texts["loops.ffx"])
+    assert {f.get("name"): f[0].get("maxcount") for f in facts} == {"whole": "3", "called": None, "inner": "5"}
+    (tmp_path / "edgec.lock").write_text('{"name": "net", "language": "cuda", "sources": ["net.c"]}')
+    with pytest.raises(UsageError, match="networks in C"):
+        evidence(tmp_path)
+
+
+def test_the_embedded_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every loop of the network on a board has a bound; cppcheck counts, or the answer says that it is missing."""
+    edgec.build(DIGITS, tmp_path, name="digits", device="mps2_an386", weights="file", extras=["embedded"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = CliRunner().invoke(app, ["evidence", str(tmp_path), "--json"])
+    record = json.loads(done.stdout)
+    assert done.exit_code == 0 and record["ok"] and record["unbounded"] == 0 < record["loops"], record
+    assert record["misra"] is None and "cppcheck is not installed" in record["checker"]
+    assert all(Path(file).is_file() for file in record["files"])
+    assert any(function["operations"] for function in record["functions"])
