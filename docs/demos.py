@@ -50,7 +50,7 @@ def _shown(name: str) -> str:
     if not content:
         return f"*The network is not on this site: {reason}.*"
     style = f"width: 100%; height: {HEIGHTS.get(name, 38)}rem; border: 0"
-    return f'<iframe src="app/index.html" title="{name}" style="{style}" allow="microphone"></iframe>'
+    return f'<iframe src="{name}/app/index.html" title="{name}" style="{style}" allow="microphone"></iframe>'
 
 
 @cache

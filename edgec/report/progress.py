@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from edgec import progress as told
 from edgec.text import printable
@@ -12,7 +13,10 @@ from edgec.text import printable
 
 @contextmanager
 def shown() -> Iterator[told.Progress]:
-    """Progress that draws a bar on standard error, or in a notebook; nothing is drawn where nobody would see it."""
+    """Progress that draws a bar on standard error, or in a notebook; nothing is drawn where nobody would see it.
+
+    In a notebook, rich needs the package ipywidgets; without it each change of the bar would be a warning in the page.
+    """
     if not sys.stderr.isatty() and "IPython" not in sys.modules:  # nor can it be a notebook
         yield told.silent
         return
@@ -20,7 +24,7 @@ def shown() -> Iterator[told.Progress]:
     from rich.markup import escape
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    if not sys.stderr.isatty() and not Console().is_jupyter:
+    if not sys.stderr.isatty() and not (Console().is_jupyter and find_spec("ipywidgets")):
         yield told.silent
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -24,17 +25,25 @@ class Link(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """All Markdown files of the repository."""
+    """All Markdown files and notebooks of the repository."""
     found = []
     for folder, inside, names in os.walk(ROOT):
         inside[:] = [name for name in inside if name not in SKIPPED]
-        found += [Path(folder, name) for name in names if name.endswith(".md")]
+        found += [Path(folder, name) for name in names if name.endswith((".md", ".ipynb"))]
     return sorted(found)
+
+
+def written(page: Path) -> str:
+    """The Markdown of a page; of a notebook, that of its cells of text."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    return "\n\n".join("".join(c["source"]) for c in json.loads(text)["cells"] if c["cell_type"] == "markdown")
 
 
 def prose(page: Path) -> str:
     """The text of a page without code, fenced or in a line."""
-    text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(```|~~~).*?^\1", "", written(page), flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`\n]*`", "", text)
 
 
@@ -47,7 +56,7 @@ def links(page: Path) -> list[Link]:
 @cache
 def anchors(page: Path) -> frozenset[str]:
     """The anchors that GitHub makes of a page's headings."""
-    text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(```|~~~).*?^\1", "", written(page), flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#{1,6} +(.+?) *#*$", text, re.MULTILINE)
     found: set[str] = set()
     for heading in headings:
@@ -66,7 +75,9 @@ def broken(page: Path) -> list[str]:
     wrong = []
     for path, anchor in links(page):
         target = page.parent / path if path else page
-        if not target.exists() or (anchor and (target.suffix != ".md" or anchor not in anchors(target.resolve()))):
+        if not target.exists() or (
+            anchor and (target.suffix not in (".md", ".ipynb") or anchor not in anchors(target.resolve()))
+        ):
             wrong.append(f"{path}#{anchor}" if anchor else path)
     return wrong
 
@@ -79,7 +90,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_page_is_in_the_index() -> None:
     index = ROOT / "docs" / "README.md"
     listed = {(index.parent / path).resolve() for path, _ in links(index) if path}
-    unlisted = [page for page in (ROOT / "docs").rglob("*.md") if page != index and page.resolve() not in listed]
+    known = [page for page in pages() if page.is_relative_to(ROOT / "docs") and page != index]
+    unlisted = [page for page in known if page.resolve() not in listed]
     assert unlisted == []
 
 
@@ -104,7 +116,7 @@ def test_paths_of_pages_in_sources_exist() -> None:
 
 def missing_code(page: Path) -> list[str]:
     """The files and modules of the repository that a page names although they do not exist."""
-    text = page.read_text(encoding="utf-8")
+    text = written(page)
     paths = re.findall(rf"(?<![\w/.-])((?:{'|'.join(CODE)})(?:/[\w.-]*\w)+)(?![\w*/])", text)
     modules = re.findall(r"python -m (benchmarks(?:\.[a-z_0-9]+)+)", text)
     files = {module.replace(".", "/") for module in modules}
@@ -137,3 +149,11 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
         "[f](gone.md) [g](other.md#no-heading) [h](#there)\n"
     )
     assert broken(page) == ["gone.md", "other.md#no-heading", "#there"]
+
+
+def test_a_broken_link_of_a_notebook_is_found(tmp_path: Path) -> None:
+    text = {"cell_type": "markdown", "source": ["# Here\n", "[a](gone.md) [b](#here) [c](#there)"]}
+    cells = [text, {"cell_type": "code", "source": ["[d](code.md)"]}]
+    page = tmp_path / "page.ipynb"
+    page.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert broken(page) == ["gone.md", "#there"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import os
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from chromium import chromium
 from needed import need
 
 from benchmarks.boards.browser import Browser, served
@@ -28,7 +30,8 @@ def listed() -> list[str]:
 def written() -> set[str]:
     docs = ROOT / "docs"
     own = {path.relative_to(docs) for path in docs.rglob("*.md")}
-    return {path.as_posix() for path in own if path.parts[0] != "examples"} | BESIDE
+    notebooks = {path.relative_to(docs).with_suffix(".md").as_posix() for path in docs.rglob("*.ipynb")}
+    return {path.as_posix() for path in own if path.parts[0] != "examples"} | BESIDE | notebooks
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
@@ -36,7 +39,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 
 def test_every_page_is_in_the_list_of_pages() -> None:
-    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8").replace(".ipynb", ".md")
     assert [page for page in listed() if page not in text and page != "README.md"] == []
 
 
@@ -53,14 +56,34 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_finds_every_page(site: Path) -> None:
-    """No page loads anything from another server."""
+    """No page loads anything from another server, and the code that makes the site is not part of it."""
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
-    found = {entry["location"].partition("#")[0].rstrip("/") for entry in index["docs"]}
-    assert found == {page.removesuffix(".md").removesuffix("README") for page in written()}
+    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert found == {re.sub(r"\bREADME$", "index", page.removesuffix(".md")) + ".html" for page in written()}
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert not re.search(r"<(script|link|img|iframe)\b[^>]*\b(src|href)=\"?(https?:)?//", text), page
         assert "](" not in re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL), f"a link was not made in {page}"
+    assert list(site.glob("*.py")) == []
+
+
+def test_notebooks_are_pages_with_their_outputs(site: Path) -> None:
+    page = html.unescape(re.sub(r"<[^>]*>", "", (site / "tutorials" / "board.html").read_text(encoding="utf-8")))
+    assert "edgec device check digits.onnx --device mps2_an500" in page and "%%sh" not in page
+    assert "beside onnxruntime" in page and "bytes of stack" in page
+    assert (site / "tutorials" / "board.ipynb").is_file()
+
+
+def test_search_works_from_files(site: Path) -> None:
+    with chromium() as (page, complaints):
+        page.goto((site / "guide" / "apps.html").as_uri())
+        page.set_default_timeout(60_000)
+        page.focus("input.md-search__input")
+        page.keyboard.type("semihosting")
+        page.wait_for_selector(".md-search-result__link", state="attached")
+        links = page.eval_on_selector_all(".md-search-result__link", "found => found.map((link) => link.pathname)")
+        assert str(site / "tutorials" / "board.html") in links
+        assert complaints == []
 
 
 #: Strokes of digits, points of which are parts of the board.
@@ -87,9 +110,9 @@ return [page.document.querySelector("li.best").textContent, page.document.getEle
 def test_a_drawn_digit_is_read(site: Path) -> None:
     need("chromium", "chromium"), need("chromedriver", "chromium-driver")
     with served(site) as address, Browser() as browser:
-        browser.open(f"{address}try/keywords/")
+        browser.open(f"{address}try/keywords.html")
         assert browser.run("return document.body.textContent.includes('built without EDGEC_MODELS')")
-        browser.open(f"{address}try/digits/")
+        browser.open(f"{address}try/digits.html")
         status = "document.querySelector('iframe').contentDocument.getElementById('status')"
         browser.wait(f"return {status}?.textContent === 'draw a digit'")
         for digit, strokes in DRAWN.items():
