@@ -52,8 +52,8 @@ The widest bounds of an element, of the output or of what its softmax is of.
 DIFFERENCES = """
 ## Code less model, for inputs at most 0.001 away
 
-The most that bounds leave, without rows within the network ({seconds:g} s a network, in which rows of the outputs are
-passed): "ranges" is the difference of the ranges of both, "layers" follows the difference from layer to layer.
+The most that bounds leave, without rows within the network, in {seconds:g} s a network: "ranges" is
+the difference of the ranges of both, "layers" follows the difference from layer to layer.
 
 | network | numbers | ranges | layers | narrower by | seconds |
 |---|---|---:|---:|---:|---:|
@@ -121,13 +121,13 @@ def difference(name: str, built: Built, numbers: str, seconds: float) -> str:
     orders = network_of(built.stages.plan, built.program, built.options).orders
     begun = time.perf_counter()
     net = Joint(built.stages.plan, built.stages.graph, sets, orders)
-    net.until = 0.0
+    net.until = begun + seconds
     case = around(sets[0], {k: n.type for k, n in net.inputs.items()}, 1e-3)
     found = net.bounds(case.domain(net.inputs), tighten=False)
     apart, near = 0.0, 0.0
     for output, n in net.outputs.items():
         own, real = _ends(n), _ends(net.reference[output])
-        net.until = time.perf_counter() + seconds
+        net.until = max(begun + seconds, time.perf_counter() + seconds / 8)
         low, high = net._difference(own, real, found)
         near = max(near, float(np.maximum(-low, high).max()))
         a, b = found.seen[own], found.seen[real]
@@ -138,7 +138,12 @@ def difference(name: str, built: Built, numbers: str, seconds: float) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=120.0,
+        help="for the layers of a network, and an eighth more for rows of outputs",
+    )
     parser.add_argument("--write", type=Path, help="the page")
     asked = parser.parse_args(arguments)
     first, second, device = "", "", ""

@@ -164,7 +164,7 @@ class Joint(Network):
         program = Chain(m, self.by_program, self.rules, found.seen, found.noise, place)
         reference = Chain(v, self.by_reference, self.rules, found.seen, {}, place)
         linked = [link for n in program.leaves if (link := self._link(n, found)) and link.reference in reference.leaves]
-        nearer = apart(program, reference, linked, found.seen, scale, shift, order)
+        nearer = apart(program, reference, linked, found.seen, scale, shift, order, lambda: self.is_late)
         return (low, high) if nearer is None else (np.fmax(low, nearer[0]), np.fmin(high, nearer[1]))
 
     def _link(self, n: Node, found: Bounds) -> Linked | None:

@@ -223,11 +223,11 @@ class Linked:
 
 def apart(
     program: Chain, reference: Chain, linked: Sequence[Linked], seen: Mapping[Node, Range],
-    scale: Array, shift: Array, order: Sequence[int],
+    scale: Array, shift: Array, order: Sequence[int], is_late: Callable[[], bool],
 ) -> tuple[Array, Array] | None:  # fmt: skip
     """Bounds [1, ...] of scale * (end of the program) + shift - (end of the reference, its dimensions in ``order``).
 
-    None where a value may leave its numbers.
+    None where a value may leave its numbers. Once ``is_late``, magnitudes of both maps stand for impulses.
     """
     if not (program.is_known and reference.is_known):
         return None
@@ -260,7 +260,7 @@ def apart(
     sizes = {n: np.abs(middle[n]) + radius[n] for n in own}
     mass = scale * program.offsets(sizes) + np.abs(shift) + turned(reference.offsets(sizes_r))
     for link in linked:
-        found = _of_impulses(program, reference, link, radius[link.program], scale, turned)
+        found = _of_impulses(program, reference, link, radius[link.program], scale, turned, is_late)
         if found is None:
             found = scale * program.size({link.program: radius[link.program]}, False)
             found = found + turned(
@@ -272,11 +272,14 @@ def apart(
 
 
 def _of_impulses(
-    program: Chain, reference: Chain, link: Linked, radius: Array, scale: Array, turned: Turn
-) -> Array | None:
-    """The sum of magnitudes of the difference of both maps, times a radius; None where impulses are too many."""
+    program: Chain, reference: Chain, link: Linked, radius: Array, scale: Array, turned: Turn,
+    is_late: Callable[[], bool],
+) -> Array | None:  # fmt: skip
+    """The sum of magnitudes of the difference of both maps, times a radius; None where impulses take too long."""
     if not radius.any():
         return np.zeros((1, *program.end.type.shape))
+    if is_late():
+        return None
     periods = _periods(program, reference, link, turned)
     shape = radius.shape[1:]
     colors = prod(min(p, n) for p, n in zip(periods, shape))
@@ -288,7 +291,7 @@ def _of_impulses(
     total = np.zeros((1, *program.end.type.shape))
     width = max(prod(n.type.shape) for c in (program, reference) for n in (c.end, *c.ways))
     for masks in _batches(periods, shape, max(1, _ROOM // (8 * max(width, prod(shape))))):
-        if not _alone(program, reference, link, masks, turned):
+        if is_late() or not _alone(program, reference, link, masks, turned):
             return None
         x = masks * radius
         if not x.any():

@@ -61,11 +61,16 @@ def _widest(network: Joint, center: dict[str, np.ndarray], eps: float) -> float:
     return float(np.maximum(-found["y0"][0], found["y0"][1]).max())
 
 
+def _no_rows(network: Joint, given: dict[Node, np.ndarray], *rest: object, **more: object) -> tuple[np.ndarray, None]:
+    """Rows of linear bounds that say nothing."""
+    return np.full(next(iter(given.values())).shape[:2], np.nan), None
+
+
 @pytest.mark.parametrize("quantize", ["none", "int8"])
 def test_no_drawn_input_leaves_what_layers_leave(quantize: str, monkeypatch: pytest.MonkeyPatch) -> None:
     built, network, center = _joint(quantize)
     assert len(network.pairs) >= 4
-    network.until = 0.0  # no rows
+    monkeypatch.setattr(Joint, "back", _no_rows)
     domain = box(network, center, 0.02)
     bounds = network.differences(network.bounds(domain, tighten=False))
     assert all(np.isfinite(ends).all() for pair in bounds.values() for ends in pair)
@@ -83,18 +88,17 @@ def test_no_drawn_input_leaves_what_layers_leave(quantize: str, monkeypatch: pyt
 def test_impulses_together_are_impulses_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sent many at a time they give what each gives alone; where two meet, they would give less, and that is found."""
     _, network, center = _joint("int8")
-    network.until = 0.0
     right, seen = LOCAL._of_impulses, []
 
-    def compared(program, reference, link, radius, scale, turned):  # type: ignore[no-untyped-def]
-        together = right(program, reference, link, radius, scale, turned)
+    def compared(program, reference, link, radius, scale, turned, is_late):  # type: ignore[no-untyped-def]
+        together = right(program, reference, link, radius, scale, turned, is_late)
         with monkeypatch.context() as m:
             m.setattr(LOCAL, "_PERIODS", ())
-            alone = right(program, reference, link, radius, scale, turned)
+            alone = right(program, reference, link, radius, scale, turned, is_late)
         with monkeypatch.context() as m:
             m.setattr(LOCAL, "_alone", lambda *of: True)
             m.setattr(LOCAL, "_periods", lambda *of: (1,) * radius[0].ndim)
-            wrong = right(program, reference, link, radius, scale, turned)
+            wrong = right(program, reference, link, radius, scale, turned, is_late)
         periods = LOCAL._periods(program, reference, link, turned)
         seen.append(
             (float(alone.max()), float(wrong.max()), np.prod(np.minimum(periods, radius[0].shape)), radius.size)
@@ -130,7 +134,6 @@ def _left(network: Joint, center: dict[str, np.ndarray], eps: float) -> float:
 
 def test_steps_that_are_not_counted_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     _, network, center = _joint("int8")
-    network.until = 0.0
     assert _left(network, center, 0.02) <= 0
     right = LOCAL.way
 
@@ -146,7 +149,6 @@ def test_steps_that_are_not_counted_are_found(monkeypatch: pytest.MonkeyPatch) -
 
 def test_rounding_that_is_not_counted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     built, network, center = _joint("none")
-    network.until = 0.0
     domain = box(network, center, 1e-6)
 
     def leaves() -> bool:
@@ -167,3 +169,14 @@ def test_rounding_that_is_not_counted_is_found(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(LOCAL.Chain, "noise", property(lambda self: {}, lambda self, value: None), raising=False)
     monkeypatch.setattr(JOINT.Joint, "_link", without)
     assert leaves()
+
+
+def test_no_impulse_is_sent_too_late() -> None:
+    """Without time the bounds are those of magnitudes: wider, and at once."""
+    _, network, center = _joint("none")
+    domain = box(network, center, 0.02)
+    sent = network.differences(network.bounds(domain, tighten=False))
+    network.until = 0.0
+    late = network.differences(network.bounds(domain, tighten=False))
+    assert all(np.all(late[name][1] - late[name][0] >= high - low) for name, (low, high) in sent.items())
+    assert any(np.any(late[name][1] - late[name][0] > 10 * (high - low)) for name, (low, high) in sent.items())
