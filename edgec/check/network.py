@@ -33,8 +33,7 @@ from edgec.execute.samples import given_inputs, random_inputs
 from edgec.execute.samples import samples as split_samples
 from edgec.frontend import states
 from edgec.frontend.language.facts import facts_of
-from edgec.frontend.onnx.strings import STRINGS
-from edgec.ir.graph import Graph
+from edgec.ir.graph import STRINGS, Graph
 from edgec.media.way import Way
 from edgec.pipeline.run import STAGES, Run, Step
 from edgec.progress import Progress

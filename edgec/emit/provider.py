@@ -17,6 +17,8 @@ from edgec.ir.graph import (
     MODEL_SHA256,
     OTHER_PARTS,
     PREPROCESSING,
+    RANDOM_STEP,
+    STRINGS,
     WHOLE_SHA256,
 )
 from edgec.ir.sizes import dimensions
@@ -39,6 +41,11 @@ def provided(name: str, inputs: Sequence[Port], outputs: Sequence[Port], metadat
         raise UsageError("sessions of onnxruntime read ONNX models, and this network was built from none")
     if PREPROCESSING in metadata:
         raise UsageError("sessions of onnxruntime run a model as its file is", hint="build it without --pre")
+    texts = [key.removeprefix(STRINGS) for key in metadata if key.startswith(STRINGS)]
+    if texts or RANDOM_STEP in metadata:
+        step = printable(metadata.get(RANDOM_STEP, ""))
+        what = f"'{printable(texts[0])}' is of strings" if texts else f"random numbers need the state '{step}'"
+        raise UsageError(f"{what}, which a session does not hand on", hint="cut the model there, or leave the app out")
     built_from, networks = metadata.get(WHOLE_SHA256, metadata[MODEL_SHA256]), [name, *_lines(metadata, OTHER_PARTS)]
     if not re.fullmatch("[0-9a-f]{64}", built_from) or not all(re.fullmatch(r"[A-Za-z]\w*", n, re.A) for n in networks):
         raise ModelError("what is told of parts of the model is damaged")  # it ends in C

@@ -9,9 +9,8 @@ import numpy as np
 
 from edgec.errors import ModelError, UsageError
 from edgec.frontend import states
-from edgec.frontend.onnx.strings import STRINGS
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Graph, Node
+from edgec.ir.graph import STRINGS, Graph, Node
 from edgec.ir.index import least
 from edgec.ir.sizes import dimensions, read_sizes, shape_at
 from edgec.ir.types import DTYPES, Type, is_float

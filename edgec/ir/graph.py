@@ -153,6 +153,10 @@ MODEL_SHA256 = "model SHA-256"
 PREPROCESSING = "preprocessing"
 #: That of the names of files that weights lie in, one a line, which the hash goes over too.
 MODEL_FILES = "model files"
+#: How the keys begin that tell of inputs of strings; then the input.
+STRINGS = "strings "
+#: The key for the state that numbers the runs, of networks with random numbers.
+RANDOM_STEP = "random numbers"
 #: Dimensions that are open in the model and fixed in the graph, as NAME=EXTENT, one a line.
 FIXED_DIMENSIONS = "fixed dimensions"
 #: Those of a part of a model: the hash of the whole, the names of other parts, one a line, and why nodes are in none.

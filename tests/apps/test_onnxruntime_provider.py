@@ -350,6 +350,12 @@ def test_refused(tmp_path: Path) -> None:
     narrow = model([node("Identity", ["x"], ["y"])], [tensor_input("x", (4,), TensorProto.INT4)], opset=21)
     with pytest.raises(UsageError, match="'x' has elements of i4, which onnxruntime keeps packed"):
         edgec.build(narrow, tmp_path / "net", app="onnxruntime", compile=False)
+    drawn = model([node("RandomUniformLike", ["x"], ["r"]), node("Add", ["x", "r"], ["y"])])
+    with pytest.raises(UsageError, match="random numbers need the state 'random_step', which a session does not"):
+        edgec.build(drawn, tmp_path / "net", app="onnxruntime", compile=False)
+    texts = model([node("StringConcat", ["x", "x"], ["y"])], [tensor_input("x", (4,), TensorProto.STRING)], opset=20)
+    with pytest.raises(UsageError, match="'x' is of strings, which a session does not"):
+        edgec.build(texts, tmp_path / "net", app="onnxruntime", shapes={"x": (4, 8)}, compile=False)
     alone = model([node("SampleOp", ["x"], ["y"], domain="com.microsoft")], domains=["com.microsoft"])
     with pytest.raises(edgec.errors.ModelError, match="SampleOp, used by 'y'"):
         edgec.build(alone, tmp_path / "net", app="onnxruntime", compile=False)

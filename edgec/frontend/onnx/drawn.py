@@ -9,7 +9,7 @@ import numpy as np
 from edgec.frontend.states import describe
 from edgec.frontend.values import Value, emit
 from edgec.ir.expr import Extent
-from edgec.ir.graph import Node, placeholder
+from edgec.ir.graph import RANDOM_STEP, Node, placeholder
 from edgec.ir.types import Type
 
 #: The state that numbers the runs, from 0 on.
@@ -43,4 +43,6 @@ class Drawn:
 
     @property
     def metadata(self) -> dict[str, str]:
-        return describe({self.name: (f"{self.name}_out", np.zeros((), np.int32))}) if self.streams else {}
+        if not self.streams:
+            return {}
+        return {RANDOM_STEP: self.name, **describe({self.name: (f"{self.name}_out", np.zeros((), np.int32))})}

@@ -39,13 +39,13 @@ from edgec.frontend.onnx.model import (
 from edgec.frontend.onnx.schema import body_of, check_lengths, check_operands, default_attributes, has_body, schema_of
 from edgec.frontend.onnx.scope import Scope, attributes_of, tensors_of, without
 from edgec.frontend.onnx.sequences import Item, named, values_of
-from edgec.frontend.onnx.strings import STRINGS, Strings, strings
+from edgec.frontend.onnx.strings import Strings, strings
 from edgec.frontend.onnx.support import hint_for, label_of, unsupported, unsupported_error
 from edgec.frontend.onnx.validate import check_declared, in_order, validate
 from edgec.frontend.values import Value, constant
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Graph, Node, placeholder
+from edgec.ir.graph import STRINGS, Graph, Node, placeholder
 from edgec.ir.index import lesser, upper
 from edgec.options.texts import DimensionRange
 from edgec.text import listed, printable

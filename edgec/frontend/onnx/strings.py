@@ -18,9 +18,6 @@ from edgec.errors import ModelError
 from edgec.frontend.values import MAX_ELEMENTS, Value, check_table, constant
 from edgec.text import printable
 
-#: How the keys of the graph's metadata begin that tell of inputs of strings; then the input.
-STRINGS = "strings "
-
 
 @dataclass(frozen=True, eq=False)
 class Strings:
