@@ -38,6 +38,7 @@ from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
 from edgec.pipeline.abis import files_of_abis
+from edgec.pipeline.collector import rare_collections
 from edgec.pipeline.context import Context
 from edgec.pipeline.parts import divided, files_of_parts
 from edgec.pipeline.preprocessing import with_preprocessing
@@ -211,6 +212,7 @@ class Built:
 
 
 @files.system()
+@rare_collections()
 def build(
     model: Buildable,
     out: str | Path | None = None,

@@ -114,7 +114,7 @@ def test_every_app_has_a_next_command() -> None:
     found = {"folder": "a b", "runs_here": False, "report": None, "language_model": None, "cross": None, "name": "x"}
     made = steps(found, ["m"], ["pi", "web"], "fuse", "onnxruntime")
     assert [step["for"] for step in made] == ["pi", "web"]
-    assert shlex.split(made[1]["command"])[-1] == "a b/web"
+    assert shlex.split(made[1]["command"])[-1] == "a b/web/serve.py"
 
 
 def test_a_folder_or_model_with_a_dash_is_no_option(shell: Shell, tmp_path: Path) -> None:
