@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from hypothesis import settings
@@ -27,6 +29,17 @@ def begin(name: str) -> None:
     """From here on ``RANDOM`` gives what it gives to ``name``."""
     fresh = np.random.default_rng([int(GIVEN or 0), zlib.crc32(name.encode())])
     RANDOM.bit_generator.state = fresh.bit_generator.state
+
+
+@contextmanager
+def of(name: str) -> Iterator[None]:
+    """``RANDOM`` gives what it gives to ``name``, and goes on behind as if nothing had been: for what is kept."""
+    before = RANDOM.bit_generator.state
+    begin(name)
+    try:
+        yield
+    finally:
+        RANDOM.bit_generator.state = before
 
 
 begin("")  # for programs that are no tests

@@ -121,6 +121,8 @@ def rows() -> Iterator[Named]:
     y = ops.node("sub", x, number(0.5))
     logs = ops.node("sub", y, ops.node("log", total(ops.node("exp", y), 1)))
     yield "row log softmax", graph(logs)
+    y = ops.node("add", ops.node("mul", value("x", 2, 2, 5, 33), value("s", 2, 2, 5, 1)), value("b", 2, 2, 5, 1))
+    yield "row softmax scaled by outer loops", graph(softmax(y, 0, 2, 3))
     yield "row softmax of a sum", graph(softmax(ops.node("add", x, value("r", 1, 19)), 1))
     yield (
         "row softmax scaled and masked",

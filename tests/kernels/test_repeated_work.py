@@ -15,7 +15,7 @@ from pathlib import Path
 import kernel_cases
 import numpy as np
 import pytest
-from chance import RANDOM, SEED
+from chance import RANDOM, SEED, of
 from compiled import FLAGS, STRICT, compile_graphs
 from emulated import emulate
 from small_graphs import (
@@ -196,7 +196,8 @@ def drawn(count: int) -> Iterator[tuple[str, Graph]]:
 
 @cache
 def random_graphs() -> dict[str, Graph]:
-    return dict(drawn(50))
+    with of("graphs of repeated work"):
+        return dict(drawn(50))
 
 
 def differences(graphs: dict[str, Graph], made: dict[str, object]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -129,7 +130,8 @@ class RowView(LoopedView):
         p, dtype = self.params, body.dtype
         # What does not depend on the row is computed before the loop, by the printer all passes share.
         mark = len(scalars.lines)
-        invariants = _invariants(body, p.row)
+        needed = _reached(body, written)
+        invariants = [e for e in _invariants(body, p.row) if e in needed]
         moving = [e for e in invariants if X.free_variables(e) & {*p.walk}]
         for e in invariants:
             if e not in moving:
@@ -187,6 +189,18 @@ class RowView(LoopedView):
     @property
     def finish(self) -> list[str]:
         return self._plan[1]
+
+
+def _reached(body: Expr, saved: Collection[Expr]) -> set[Expr]:
+    """The parts of an expression, without those inside of values that are read from where they were saved."""
+    found: set[Expr] = set()
+    left = [body]
+    while left:
+        e = left.pop()
+        if e not in found:
+            found.add(e)
+            left += () if e in saved else e.args
+    return found
 
 
 def _invariants(body: Expr, row: Expr) -> list[Expr]:
