@@ -44,7 +44,7 @@ class Pieces(Shards):
 
 @dataclass(frozen=True)
 class Piece:
-    """What a worker computes of a block: a node from leaves, each of which is a value before it or a slice of that."""
+    """A worker's part of a block: a node from leaves, each of which is a value before it or a slice of that."""
 
     node: Node
     leaves: dict[Node, tuple[Node, Span | None]]

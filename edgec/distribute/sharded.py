@@ -113,7 +113,7 @@ def sharded(chain: Chain, links: Links, is_spread: bool = False) -> Sharded | No
 
 
 def _needs(way: Shared, operand: Node) -> dict[int, list[Span | None]]:
-    """What every worker that needs something of an operand needs: slices, or all of it (None)."""
+    """The need of every worker that reads an operand: slices, or all of it (None)."""
     found: dict[int, list[Span | None]] = {}
     for w, piece in enumerate(way.pieces):
         spans = [s for n, s in piece.leaves.values() if n is operand] if piece is not None else []
@@ -209,7 +209,7 @@ class _Parts:
         return (self.of.number[v], self.of.number[reader]) in self.crossing
 
     def _local(self, there: Node, v: Node, span: Span | None, worker: int) -> Node:
-        """What a piece needs of a value that the same part computes."""
+        """The slice that a piece needs of a value that the same part computes."""
         way = self.way(v)
         begin = way.spans[worker].begin if way.kind == "slices" else 0
         return there if span is None else _cut(there, Span(span.axis, span.begin - begin, span.end - begin))

@@ -114,7 +114,7 @@ def test_impulses_together_are_impulses_alone(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _left(network: Joint, center: dict[str, np.ndarray], eps: float) -> float:
-    """How far differences of operands at drawn inputs leave the bounds that layers give them."""
+    """The distance by which differences of operands at drawn inputs leave the bounds that layers give."""
     domain, away = box(network, center, eps), -np.inf
     network.bounds(domain, tighten=False)
     own = {p.program.operand: p for p in network.pairs}

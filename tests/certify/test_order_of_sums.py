@@ -182,7 +182,7 @@ def test_a_wrong_order_is_found(
 
 
 def _outside(made: Compiled, inputs: list[np.ndarray]) -> float:
-    """How far sums of these inputs leave their bounds, in widths of these."""
+    """The distance by which sums of these inputs leave their bounds, in widths of these."""
     net, away = network_of(made), -np.inf
     for x in inputs:
         seen = net.bounds(box(net, {"x": x}, 0.0), tighten=False).seen[net.outputs["y0"]]

@@ -91,6 +91,16 @@ class GpuView(View, ABC):
         return upper(groups) if unknown else groups
 
     @property
+    def launches(self) -> tuple[tuple[str, Extent], ...]:
+        """(suffix of the kernel's name, number of thread blocks) of each launch, in order."""
+        return (("", self.grid),)
+
+    @property
+    def local_bytes(self) -> int:
+        """Memory that one thread block shares, where the host has to know it."""
+        return 0
+
+    @property
     def prologue(self) -> list[str]:
         """The first statements of the kernel."""
         return ["ec_wait();", *self.size_lines]

@@ -91,16 +91,6 @@ class OpenClView(GpuView):
     qualifier = "__global "
 
     @property
-    def launches(self) -> tuple[tuple[str, Extent], ...]:
-        """(suffix of the kernel's name, number of work-groups) of each launch, in order."""
-        return (("", self.grid),)
-
-    @property
-    def local_bytes(self) -> int:
-        """Local memory of one work-group."""
-        return 0
-
-    @property
     def images(self) -> dict[str, Buffer]:
         """Operands that are read as images of the weights, by name; offsets into them count texels."""
         return {}

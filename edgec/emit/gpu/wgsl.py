@@ -79,16 +79,6 @@ class WgslView(GpuView):
     language = "wgsl"
     syntax = WGSL_SYNTAX
 
-    @property
-    def launches(self) -> tuple[tuple[str, Extent], ...]:
-        """(suffix of the kernel's name, number of work-groups) of each launch, in order."""
-        return (("", self.grid),)
-
-    @property
-    def local_bytes(self) -> int:
-        """Workgroup memory."""
-        return 0
-
     @cached_property
     def operands(self) -> dict[str, Buffer]:
         """Operands by name, the result last; scratch memory, which has no buffer here, is behind them."""
