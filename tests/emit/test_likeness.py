@@ -7,14 +7,21 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from drawn import part
+from kernel_cases import cases
+from opencl_networks import accepted, joined
 from small_models import model, node, tensor_input, weights
 
 from benchmarks.build_time import chain
 from edgec import pipeline
+from edgec.device.load import load_device
 from edgec.emit import source
 from edgec.emit.language import language_of
+from edgec.emit.project import files
+from edgec.fuse import plan
 from edgec.options import resolve
 from edgec.pipeline.context import Context
+from edgec.schedule.build import schedule
 from edgec.schedule.program import Program
 
 
@@ -68,3 +75,15 @@ def test_alike_blocks_are_rendered_once(tmp_path: Path, monkeypatch: pytest.Monk
         source.generate(program(str(chain(nodes, tmp_path / "chain.onnx")), "x86_64_avx2"), "net")
         counts.append(len(calls))
     assert counts[0] == counts[1] < 15
+
+
+@pytest.mark.parametrize("name", ["host", "cortex_a55", "cortex_m7", "cuda_sm90", "generic_opencl", "mali_g78"])
+def test_every_kind_of_kernel_is_as_if_none_were_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, every = load_device(name), cases()
+    for group in part(every, name):
+        graphs = accepted(every[group], device)[0] if device.is_gpu else every[group]
+        made = schedule(plan(joined(graphs), gpu=device.is_gpu), device)
+        once = files(made, device, "net")
+        with monkeypatch.context() as m:
+            m.setattr(source, "likeness", lambda *of: object())
+            assert files(made, device, "net") == once, group
