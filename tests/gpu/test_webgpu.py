@@ -29,9 +29,12 @@ from edgec import api
 from edgec.device.load import load_device
 from edgec.emit import webgpu as project
 from edgec.errors import DeviceError, EdgecError
+from edgec.frontend.source import read
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
+from edgec.options import resolve
+from edgec.pipeline.preprocessing import with_preprocessing
 from edgec.resources import data_folder
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.tiles import tiles_for
@@ -67,12 +70,15 @@ def sample_of(net: onnx.ModelProto, ranges: Mapping[str, tuple[int, int]] = {}) 
     return found
 
 
-def agrees(pages: Pages, name: str, net: onnx.ModelProto, ranges: Mapping[str, tuple[int, int]] = {}) -> None:
+def agrees(
+    pages: Pages, name: str, net: onnx.ModelProto, ranges: Mapping[str, tuple[int, int]] = {}, **settings: str
+) -> None:
     """Two runs of a network in the browser give what onnxruntime gives."""
     folder = pages.folder / name.replace(" ", "_")
-    edgec.build(net, folder, name="net", device="webgpu")
-    session = onnxruntime.InferenceSession(net.SerializeToString(), providers=["CPUExecutionProvider"])
-    samples = [sample_of(net, ranges) for _ in range(2)]
+    edgec.build(net, folder, name="net", device="webgpu", **settings)
+    whole = with_preprocessing(read(net), resolve(settings))[0].proto
+    session = onnxruntime.InferenceSession(whole.SerializeToString(), providers=["CPUExecutionProvider"])
+    samples = [sample_of(whole, ranges) for _ in range(2)]
     for sample, got in zip(samples, pages.run(folder, samples)):
         for output, want in zip(session.get_outputs(), session.run(None, sample)):
             wrong = difference(got[output.name], want, TOLERANCE)
@@ -113,6 +119,14 @@ def test_networks_agree_with_onnxruntime(pages: Pages) -> None:
     known |= {"convnet": (convnet(), {}), "transformer": (transformer(), {"ids": (0, 50), "mask": (1, 2)})}
     for name in part(known, "networks of WebGPU"):
         agrees(pages, name, *known[name])
+
+
+@pytest.mark.parametrize("format", ["rgba8", "nv12"])
+def test_pictures_and_sounds_become_inputs(pages: Pages, format: str) -> None:
+    agrees(pages, format, convnet(), {"picture": (0, 256)}, pre=f"picture={format}:26x30", picture="std=0.229")
+    sound = model([node("Softmax", ["x"], ["y"])], [tensor_input("x", [1, 5, 8])])
+    pre = "audio=mfcc:400,rate=8000,n_fft=64,hop_length=100,n_mels=16,n_mfcc=8,type=i16,log=ln,amin=1e-3"
+    agrees(pages, f"sound_{format}", sound, {"sound": (-32768, 32768)}, pre=pre)
 
 
 def test_more_work_groups_than_fit_in_a_row(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:

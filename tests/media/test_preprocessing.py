@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from chance import RANDOM
+from needed import need_opencl
 from onnx import TensorProto
 from small_models import model, node, tensor_input, weights
 
@@ -139,12 +140,16 @@ IMAGENET = "mean=0.485/0.456/0.406,std=0.229/0.224/0.225"
 OPTIONS: tuple[dict[str, object], ...] = (
     {}, {"threads": 2}, {"quantize": "int8", "calibrate": "random"}, {"quantize": "int8-dynamic"}, {"ram": "64K"},
     {"fuse": "none"}, {"numeric": "exact"}, {"device": "arm64", "link": "qemu"}, {"device": "riscv64", "link": "qemu"},
+    {"device": "host_pocl"}, {"device": "cuda_sm89", "compiler": "emulated"},
+    {"device": "cuda_sm89", "compiler": "emulated", "precision": "fp16"},
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_compiled_code(options: dict[str, object]) -> None:
     """Beside onnxruntime, for a format and a layout that are drawn; inputs are bytes."""
+    if options.get("device") == "host_pocl":
+        need_opencl()
     layout = str(RANDOM.choice(list(SHAPES)))
     format = str(RANDOM.choice(["rgb8", "bgra8", "nv12"]))
     checked = edgec.check(

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from chance import RANDOM
+from needed import need_opencl
 from small_models import model, node, tensor_input, weights
 
 import edgec
@@ -147,12 +148,23 @@ PRE = f"audio=mfcc:4000,rate={RATE},n_fft=400,hop_length=160,n_mels=40,n_mfcc=13
 
 @pytest.mark.parametrize("options", [{}, {"threads": 2}, {"device": "arm64", "link": "qemu"}], ids=str)
 @pytest.mark.parametrize("type_", ["f32", "i16"])
-def test_compiled_code(options: dict[str, Any], type_: str, tmp_path: Path) -> None:
-    given = asked(f"{PRE},type={type_}")
+def test_compiled_code(options: dict[str, Any], type_: str) -> None:
+    agrees(f"{PRE},type={type_}", options)
+
+
+@pytest.mark.parametrize("options", [{"device": "host_pocl"}, {"device": "cuda_sm89", "compiler": "emulated"}], ids=str)
+def test_kernels_of_gpus(options: dict[str, Any]) -> None:
+    if options["device"] == "host_pocl":
+        need_opencl()
+    agrees("audio=mfcc:800,rate=8000,n_fft=64,hop_length=80,n_mels=16,n_mfcc=8,type=i16,log=ln,amin=1e-3", options)
+
+
+def agrees(pre: str, options: dict[str, Any]) -> None:
+    """Runs of a network on sounds give what onnxruntime gives."""
+    given = asked(pre)
     assert isinstance(given, SoundSamples)
     inputs = {"sound": np.stack([sound(given) for _ in range(2)])[:, None]}
-    proto = classifier(given.frames, 13)
-    checked = edgec.check(proto, pre=f"{PRE},type={type_}", inputs=inputs, **options)
+    checked = edgec.check(classifier(given.frames, given.bands), pre=pre, inputs=inputs, **options)
     assert checked.ok and checked.threads, str(checked)
     assert checked.reference.startswith("onnxruntime")
 
