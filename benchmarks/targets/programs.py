@@ -23,6 +23,7 @@ from edgec.device.apk import INSTALL
 from edgec.device.compilers import runs_here
 from edgec.device.device import Device
 from edgec.device.load import load_device
+from edgec.device.names import ABI
 from edgec.device.toolchain import compile_objects, newlib, pick_compiler
 from edgec.emit.apps import APPS
 from edgec.emit.project import cross_options
@@ -32,8 +33,8 @@ from edgec.link.local import emulated
 
 #: Seconds that a tool may take.
 PATIENCE = 300
-#: What ELF calls the processors of Android's phones.
-_MACHINES = {"aarch64": 183}
+#: What ELF calls the processors of Android's devices, and its bits.
+_MACHINES = {"aarch64": (183, 64), "arm": (40, 32), "x86_64": (62, 64)}
 #: Compilers for another core of the family, where distributions have none for the core itself.
 _RELATED = {"xtensa": "xtensa-lx106-elf-gcc"}
 #: For sources that are read, and not compiled.
@@ -208,26 +209,12 @@ def jetson(built: Built, sample: Sample) -> Outcome:
 
 
 def android(built: Built, sample: Sample) -> Outcome:
-    """An AAR with the interface's class, and a library for the phone's processor with pages of 16 KiB."""
-    name = built.options.name
-    with zipfile.ZipFile(built.folder / "android" / f"{name}.aar") as aar:
+    """An AAR with the interface's class, and a library for the device's processor with pages of 16 KiB."""
+    with zipfile.ZipFile(built.folder / "android" / f"{built.options.name}.aar") as aar:
         if aar.testzip() is not None or "classes.jar" not in aar.namelist():
             raise CheckError("the AAR is damaged, or has no classes")
-        libraries = [n for n in aar.namelist() if n.endswith(f"/lib{name}_jni.so")]
-        if len(libraries) != 1:
-            raise CheckError(f"the AAR holds {libraries}")
-        _library(aar.read(libraries[0]), built.options.device.arch)
+        _library(aar, "jni", built)
     return Outcome("validated", "AAR: classes, library for the processor, pages of 16 KiB")
-
-
-def _library(elf: bytes, arch: str) -> None:
-    """Raises CheckError unless this is a shared library for the processor that loads on pages of 16 KiB."""
-    (machine,), (start,) = struct.unpack_from("<H", elf, 18), struct.unpack_from("<Q", elf, 32)
-    size, count = struct.unpack_from("<HH", elf, 54)
-    segments = [struct.unpack_from("<IIQQQQQQ", elf, start + k * size) for k in range(count)]
-    aligned = [alignment % 16384 == 0 for kind, *_, alignment in segments if kind == 1]
-    if machine != _MACHINES[arch] or not aligned or not all(aligned):
-        raise CheckError(f"the library is for machine {machine}, its segments aligned: {aligned}")
 
 
 def apk(built: Built, sample: Sample) -> Outcome:
@@ -236,7 +223,25 @@ def apk(built: Built, sample: Sample) -> Outcome:
     with zipfile.ZipFile(path) as archive:
         if not {"classes.dex", "AndroidManifest.xml"} <= set(archive.namelist()):
             raise CheckError(f"the app holds {archive.namelist()}")
-    return Outcome("validated", "apksigner verify; classes and manifest")
+        _library(archive, "lib", built)
+    return Outcome("validated", "apksigner verify; classes, manifest and library")
+
+
+def _library(archive: zipfile.ZipFile, folder: str, built: Built) -> None:
+    """Raises CheckError unless an archive has one library, for the device, that loads on pages of 16 KiB."""
+    arch = built.options.device.arch
+    libraries = [n for n in archive.namelist() if n.endswith(".so")]
+    if libraries != [f"{folder}/{ABI[arch]}/lib{built.options.name}_jni.so"]:
+        raise CheckError(f"the archive holds {libraries}")
+    elf = archive.read(libraries[0])
+    kind, bits = _MACHINES[arch]
+    word, where, size_at, segment = ("<Q", 32, 54, "<IIQQQQQQ") if bits == 64 else ("<I", 28, 42, "<IIIIIIII")
+    (machine,), (start,) = struct.unpack_from("<H", elf, 18), struct.unpack_from(word, elf, where)
+    size, count = struct.unpack_from("<HH", elf, size_at)
+    segments = [struct.unpack_from(segment, elf, start + k * size) for k in range(count)]
+    aligned = [alignment % 16384 == 0 for what, *_, alignment in segments if what == 1]
+    if elf[4] != bits // 32 or machine != kind or not aligned or not all(aligned):
+        raise CheckError(f"the library is for machine {machine}, its segments aligned: {aligned}")
 
 
 def packaged(app: str, built: Built, sample: Sample) -> Outcome:

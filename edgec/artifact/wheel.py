@@ -185,7 +185,9 @@ _EVERYWHERE = {"aarch64": ("neon",)}
 
 def _library(folder: Path, lock: Mapping[str, Any], device: Device, target: str) -> bytes:
     """The shared library for a target of zig."""
-    device = replace(device, toolchain=replace(device.toolchain, zig_target=target))
+    # Wheels of 32-bit Arm pass floats in vector registers, whatever the ABI of the device.
+    flags = tuple(flag for flag in device.toolchain.cflags if not flag.startswith("-mfloat-abi="))
+    device = replace(device, toolchain=replace(device.toolchain, zig_target=target, cflags=flags))
     compiler = replace(pick_compiler(device, "zig"), target=target)
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         output = Path(scratch) / "library"

@@ -119,7 +119,8 @@ def _link(
     # Mutexes, conditions and threads of musl are as large as Android's, or larger.
     target = f"{device.arch}-linux-musl{'eabi' if device.arch == 'arm' else ''}"
     phone = replace(device, toolchain=replace(device.toolchain, gcc_target="", zig_target=target))
-    compiler = replace(pick_compiler(phone, "zig"), target=target)
+    plain = replace(phone, toolchain=replace(phone.toolchain, cflags=()))
+    compiler = replace(pick_compiler(plain, "zig"), target=target)
     if device.arch == "arm":
         compiler = _softfp(compiler)
         files = [*files, data_folder("codegen_templates") / "link" / "android_time.c"]

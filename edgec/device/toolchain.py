@@ -35,7 +35,9 @@ WARNING_FLAGS = ("-Wall", "-Wextra", "-Werror")
 
 # What says "this processor" to gcc; zig says it with -target and -mcpu in a spelling of its own.
 # How floats are passed, its target leaves open where they are in integer registers.
-_PROCESSOR_FLAG = re.compile(r"-m(arch|cpu|fpu|abi|float-abi)=(?!softfp$)|-mthumb$")
+_PROCESSOR_FLAG = re.compile(r"-m(arch|cpu|fpu|abi|float-abi)=|-mthumb$")
+# Floats in integer registers, of processors that have others: zig has no target with such functions.
+_SOFTFP = "-mfloat-abi=softfp"
 # What only tunes: the code is right on a compiler that does not know the option.
 _TUNING_FLAG = re.compile(r"-m(tune|prefer-vector-width)=")
 
@@ -110,13 +112,17 @@ def _identify(command: tuple[str, ...], device: Device) -> Compiler | None:
     command = (program, *command[1:])
     if any(Path(word).stem in ("zig", "ziglang") for word in command):
         version = _output_of((*command[:-1], "version"))
-        return Compiler("zig", command, version, "native" if _is_native(device) else device.toolchain.zig_target)
+        return Compiler("zig", command, version, "native" if _is_native(device) else _zig_target(device))
     banner = _output_of((*command, "--version"))
     number = re.search(r"\d+(\.\d+)+", re.sub(r"\(.*?\)", "", banner))
     triple = _output_of((*command, "-dumpmachine"))
     if number is None or "-" not in triple:
         return None
     return Compiler("clang" if "clang" in banner else "gcc", command, number[0], triple)
+
+
+def _zig_target(device: Device) -> str:
+    return "" if _SOFTFP in device.toolchain.cflags else device.toolchain.zig_target
 
 
 def _builds_for(compiler: Compiler, device: Device) -> bool:
@@ -137,9 +143,10 @@ def _is_native(device: Device) -> bool:
 
 
 def _install_hint(device: Device) -> str:
-    if not _is_native(device) and not device.toolchain.gcc_target:
-        return "pip install ziglang"
-    return f"pip install ziglang, or install {'gcc' if _is_native(device) else f'{device.toolchain.gcc_target}-gcc'}"
+    is_native, target = _is_native(device), device.toolchain.gcc_target
+    gcc = "install gcc" if is_native else f"install {target}-gcc" if target else ""
+    zig = "pip install ziglang" if is_native or _zig_target(device) else ""
+    return ", or ".join(filter(None, (zig, gcc))) or "name a compiler: --compiler"
 
 
 @cache

@@ -72,6 +72,7 @@ def test_what_is_no_quicker_as_a_whole_is_forgotten(
     [
         ("raspberry_pi_3", "qemu-aarch64", ("qemu-user", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")),
         ("arm32", "qemu-arm", ("qemu-user", "gcc-arm-linux-gnueabihf", "libc6-dev-armhf-cross")),
+        ("android_arm32", "qemu-arm", ("qemu-user", "gcc-arm-linux-gnueabi", "libc6-dev-armel-cross")),
         ("riscv64", "qemu-riscv64", ("qemu-user", "gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross")),
     ],
 )
