@@ -21,7 +21,7 @@ MOST_BYTES = (1 << 32) - (1 << 16)
 #: Functions that a page calls of a language model (`language/conversation.h.jinja`).
 CONVERSATION = ("conversation_bytes", "begin", "sample_by", "add", "ask", "answer", "interrupt")
 #: Those that it calls of a thread pool (`runtime/wasm/ec_pool.h`).
-POOL = ("bytes", "init", "destroy", "may_sleep", "work", "fail", "failed")
+POOL = ("bytes", "init", "destroy", "may_sleep", "patience", "work", "fail", "failed")
 #: Memory that threads share, each with a stack and thread-local variables of its own.
 _SHARED = ("--shared-memory", "--import-memory", f"--max-memory={MOST_BYTES}")
 _OF_THREADS = ("__stack_pointer", "__wasm_init_tls")

@@ -167,12 +167,15 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
             "const strange = await network.run({ picture: [] }).catch((problem) => problem.message);"
             "const late = network.run({ image: given[0] }); network.close();"
             "const after = network.run({}).catch((problem) => problem.message);"
-            "return [[...probabilities], strange, await late.catch((problem) => problem.message), await after]",
+            "const lost = new RemoteNetwork(); await lost.threads; lost.worker.terminate();"
+            "const ended = await lost.run({ image: given[0] }).catch((problem) => problem.message);"
+            "return [[...probabilities], strange, await late.catch((problem) => problem.message), await after, ended]",
             flat,
         )
         wanted = edgec.build(str(DIGITS / "digits.onnx"), device="generic")(images[1].reshape(1, 1, 8, 8))
         np.testing.assert_allclose(scores[0], wanted.reshape(-1), atol=1e-6)
-        assert scores[1:] == ["no input is called picture", "the network is closed", "the network is closed"]
+        told = ["no input is called picture", "the network is closed", "the network is closed", "the worker was ended"]
+        assert scores[1:] == told
         browser.choose("#file", tmp_path / "broken.png")
         browser.wait("return /decoded/.test(document.getElementById('status').textContent)")
 
@@ -202,7 +205,8 @@ def test_threads_in_node(threaded: Path, tmp_path: Path) -> None:
     for what, words in {
         "four": "4 is not from 1 to 3", "half": "1.5 is not from 1 to 3", "single": "needs net_threads.wasm",
         "shared": "one thread needs net.wasm", "closed": "the network is closed",
-        "late": "a thread of the network failed",
+        "late": "a thread of the network failed", "ended": "took longer than `patience`", "watched": "was ended",
+        "patience": "0 is not a number of seconds",
         "early": "a thread cannot be started: no seat", "slow": "nothing", "stack": "nothing",
     }.items():  # fmt: skip
         assert words in told[what], what

@@ -8,6 +8,10 @@
 #ifndef EC_POOL_LOOKS
 #define EC_POOL_LOOKS 20000
 #endif
+/* A look takes about 2.5 ns. */
+#define EC_POOL_LOOKS_A_MS 400000
+/* Parts of the patience: a system that stood still counts for one of them. */
+#define EC_POOL_SLEEPS 8
 
 #define EC_POOL_LINE 128
 
@@ -19,7 +23,8 @@ typedef struct {
 struct ec_pool {
     /* Written by the caller, before it increments runs. */
     int threads;
-    int may_sleep; /* thread 0 */
+    int may_sleep;    /* thread 0 */
+    int64_t patience; /* of thread 0, in looks; 0: without end */
     ec_task *task; /* NULL: leave */
     void *context;
 
@@ -31,27 +36,33 @@ struct ec_pool {
     ec_seat seats[];
 };
 
-/* Returns when it is notified, and at once where the count has moved on from old. */
-static void ec_sleep(atomic_uint *count, unsigned old)
+/* Returns when it is notified, and at once where the count has moved on from old; after so many nanoseconds with 1, if
+ * they are not negative. */
+static int ec_sleep(atomic_uint *count, unsigned old, int64_t nanoseconds)
 {
 #ifdef __wasm_atomics__
-    __builtin_wasm_memory_atomic_wait32((int *)count, (int)old, -1);
+    return __builtin_wasm_memory_atomic_wait32((int *)count, (int)old, nanoseconds) == 2;
 #else
     (void)count;
     (void)old;
+    (void)nanoseconds;
+    return 0;
 #endif
 }
 
-/* Returns when the count has moved on from old, or the pool has failed: that moves the counts too. */
-static void ec_await(ec_pool *pool, atomic_uint *count, unsigned old, int may_sleep)
+/* Returns when the count has moved on from old, or the pool has failed: that moves the counts too. The pool fails where
+ * the patience, in looks, ends before; 0 has no end. */
+static void ec_await(ec_pool *pool, atomic_uint *count, unsigned old, int may_sleep, int64_t patience)
 {
-    int looks = 0;
+    int64_t looks = 0, one = patience / EC_POOL_SLEEPS;
     while (atomic_load_explicit(count, memory_order_acquire) == old &&
            !atomic_load_explicit(&pool->failed, memory_order_relaxed)) {
-        if (looks < EC_POOL_LOOKS)
+        if (!may_sleep || looks < EC_POOL_LOOKS)
             ++looks;
-        else if (may_sleep)
-            ec_sleep(count, old);
+        else if (ec_sleep(count, old, patience ? one * 1000000 / EC_POOL_LOOKS_A_MS : -1))
+            looks += one;
+        if (patience && looks > patience)
+            ec_pool_fail(pool);
     }
 }
 
@@ -90,6 +101,7 @@ ec_pool *ec_pool_init(void *memory, int threads)
     ec_pool *pool = (ec_pool *)aligned;
     pool->threads = threads;
     pool->may_sleep = 0;
+    pool->patience = 0;
     pool->task = NULL;
     pool->context = NULL;
     atomic_init(&pool->runs, 0);
@@ -124,10 +136,15 @@ void ec_pool_may_sleep(ec_pool *pool, int allowed)
     pool->may_sleep = allowed;
 }
 
+void ec_pool_patience(ec_pool *pool, int milliseconds)
+{
+    pool->patience = (int64_t)milliseconds * EC_POOL_LOOKS_A_MS;
+}
+
 void ec_pool_work(ec_pool *pool, int thread)
 {
     for (unsigned seen = 0;; ++seen) {
-        ec_await(pool, &pool->runs, seen, 1);
+        ec_await(pool, &pool->runs, seen, 1, 0);
         if (atomic_load(&pool->failed) || !pool->task)
             return;
         pool->task(pool->context, thread, pool->threads);
@@ -163,5 +180,5 @@ void ec_pool_barrier(ec_pool *pool, int thread)
 {
     unsigned passed;
     if (pool->threads > 1 && !ec_arrive(pool, thread, &passed))
-        ec_await(pool, &pool->barriers, passed, thread > 0 || pool->may_sleep);
+        ec_await(pool, &pool->barriers, passed, thread > 0 || pool->may_sleep, thread > 0 ? 0 : pool->patience);
 }

@@ -33,10 +33,14 @@ int ec_pool_threads(const ec_pool *pool);
 /* Whether thread 0 may sleep; it may not unless it is told so. */
 void ec_pool_may_sleep(ec_pool *pool, int allowed);
 
+/* How long thread 0 waits for the others, roughly, before the pool fails: a worker that was ended from outside cannot tell
+ * it. 0, as at first: without end. */
+void ec_pool_patience(ec_pool *pool, int milliseconds);
+
 /* The part of worker number thread, 0 < thread < threads. Returns when the pool is destroyed, or has failed. */
 void ec_pool_work(ec_pool *pool, int thread);
 
-/* A worker is lost: all others go on to the end of their parts without it, and what they compute is of no use. */
+/* A worker is lost, or all patience: all others go on to the end of their parts without it, and what they compute is of no use. */
 void ec_pool_fail(ec_pool *pool);
 
 int ec_pool_failed(const ec_pool *pool);
