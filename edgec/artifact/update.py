@@ -85,6 +85,9 @@ def _reasons(folder: Path, lock: Mapping[str, Any], made: Mapping[str, bytes], f
              for what in ("inputs", "outputs") if _ports(fresh[what]) != _ports(lock[what])]  # fmt: skip
     found += [f"'{key}' is not what the folder was built with" for key in ("edgec", "device", "device_facts", "threads")
               if fresh.get(key) != lock.get(key)]  # fmt: skip
+    old_model, new_model = (x.get("language_model") or {} for x in (lock, fresh))
+    found += [f"'{key}' of the language model is {new_model.get(key)} instead of {old_model.get(key)}"
+              for key in {**old_model, **new_model} if old_model.get(key) != new_model.get(key)]  # fmt: skip
     if fresh["kernels"] != lock["kernels"]:
         found.append(f"the plan has {fresh['kernels']} kernels instead of {lock['kernels']}")
     if fresh["weights_bytes"] != lock["weights_bytes"]:

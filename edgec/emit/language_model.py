@@ -69,8 +69,8 @@ class Session:
         }  # fmt: skip
 
     def digest(self, weights: bytes | memoryview, precision: str) -> bytes:
-        """A hash of all that a saved text depends on: weights, what is computed in which types, places in the cache,
-        tokens."""
+        """A hash of all that a saved text depends on: weights (empty where they have their own), what is computed in
+        which types, places in the cache, tokens."""
         found = sha256(repr((self.facts, self.cache_bytes, self.states, self.arithmetic, precision)).encode())
         for part in (weights, self.tokens or b""):
             found.update(len(part).to_bytes(8, "little"))

@@ -88,7 +88,7 @@ def files(
     single = generate(program.single, f"{name}_one", templates, language) if program.single is not None else None
     values |= {
         "version": __version__, "device": device, "single": single, "alignment": language.alignment,
-        "weights_bytes": weights.size, "weights": weights, "vector_lanes": device.vector_lanes,
+        "vector_lanes": device.vector_lanes,
         "shares_weights": False,
     }  # fmt: skip
     values["has_board"] = device.has_board
@@ -98,6 +98,9 @@ def files(
     types = {b: p.ctype for p, (_, b, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}
     names = {d.name: identifier(d.name, set(), "size") for d in values["dimensions"]}
     model = session_of(program, names, types, device.is_gpu)
+    if model and place == "file":
+        weights = weights.with_fingerprint  # the code is then that of other weights too
+    values |= {"weights_bytes": weights.size, "weights": weights}
     values["decoder"] = device_session(program, model) if model is not None and device.is_gpu else None
     if cores and model:
         hint = "leave out --cores"
@@ -143,7 +146,8 @@ def files(
         "tables": tables,
         "public_headers": headers,
     }
-    values["model_hash"] = model.digest(weights.blob, device.precision) if model else b""
+    held = weights.blob if weights.fingerprint_at is None else b""
+    values["model_hash"] = model.digest(held, device.precision) if model else b""
     result: dict[str, bytes] = {path: content for level in levels for path, content in level.files.items()}
 
     def put(path: str, template: str, **more: Any) -> None:

@@ -73,6 +73,7 @@ class Weights:
     stream: Streaming | None = None
     abi: bytes = bytes(32)  # the digest of the code (`edgec.emit.weights_abi`), which a file of weights repeats
     hosted: bool = True  # else the file is an image at a fixed address
+    fingerprint_at: int | None = None  # the place of their own hash among them
 
     @property
     def linked(self) -> str:
@@ -185,6 +186,13 @@ class Weights:
     def expected(self) -> bytes:
         """The beginning as the program has it, which accepts any content: zeros for the hash."""
         return self.begin + bytes(ABI - HASH) + self.abi
+
+    @property
+    def with_fingerprint(self) -> Weights:
+        """With the hash of the weights behind them, where a program reads it that has other weights one day."""
+        at = -(-self.size // ALIGNMENT) * ALIGNMENT
+        behind = bytes(at - self.size) + self.sha256 + bytes(ALIGNMENT - len(self.sha256))
+        return replace(self, pieces=(*self.pieces, behind), fingerprint_at=at)
 
     @property
     def size(self) -> int:
