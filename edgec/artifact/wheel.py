@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import keyword
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -192,9 +193,16 @@ def _library(folder: Path, lock: Mapping[str, Any], device: Device, target: str)
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         output = Path(scratch) / "library"
         most, others = compiled_for(lock, device)
-        sources = [folder / source for source in lock["sources"]]
+        sources = _needed([folder / source for source in lock["sources"]], f"{lock['name']}_weights")
         compile_shared(compiler, most, sources, output, include=[folder], others=others)
         return output.read_bytes()
+
+
+def _needed(sources: list[Path], weights: str) -> list[Path]:
+    """Sources without that of linked weights where nothing reads it: the Python module hands over those of a file."""
+    table = [s for s in sources if s.name == f"{weights}.S"]
+    rest = [s for s in sources if s not in table]
+    return sources if any(re.search(rf"\b{weights}\b", s.read_text(errors="replace")) for s in rest) else rest
 
 
 def _summary(lock: Mapping[str, Any], device: Device) -> str:

@@ -71,7 +71,8 @@ def test_a_wheel_is_installed_and_runs(tmp_path: Path, capsys: pytest.CaptureFix
     assert not ended.value.code
     said = json.loads(capsys.readouterr().out)
     assert said["tag"] == f"py3-none-manylinux_2_17_{host_arch()}" and said["needs"] == said["hint"] == ""
-    members(Path(said["file"]))
+    content = members(Path(said["file"]))
+    assert content["digits/digits_weights.bin"][:64] not in content["digits/libdigits.so"], "weights twice"
     site = tmp_path / "site"
     installs = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", site, said["file"]]
     subprocess.run(installs, check=True)
