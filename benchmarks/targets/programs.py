@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.boards.webgpu import NoAdapter, webgpu
-from benchmarks.targets.network import LABELS
+from benchmarks.targets.network import LABELS, SIDE
 from edgec.build import Built
 from edgec.device.apk import INSTALL
 from edgec.device.compilers import runs_here
@@ -191,7 +191,7 @@ def web(built: Built, sample: Sample) -> Outcome:
         return on_webgpu(built, sample)
     folder, name = built.folder / "web", built.options.name
     (folder / "image.bin").write_bytes(sample.image.tobytes())
-    called(tool("node", "install Node.js"), Path(__file__).with_name("run.mjs"), folder, name)
+    called(tool("node", "install Node.js"), Path(__file__).with_name("run.mjs"), folder, name, str(SIDE))
     found = np.fromfile(folder / "scores.out", np.float32)
     if int(found.argmax()) != int(sample.scores.argmax()):
         raise CheckError(f"the module answers {found}, and the reference {sample.scores}")

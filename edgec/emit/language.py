@@ -91,7 +91,8 @@ def _refuse_beyond_webgpu(program: Program) -> None:
     }
     for what, holds in reasons.items():
         if holds:
-            hint = "build it for WebAssembly (--device wasm32), or fix the dimensions with --shape or --value"
+            hint = "build it for WebAssembly (--device wasm32)"
+            hint += ", or fix the dimensions with --shape or --value" if what.startswith("dimensions") else ""
             raise DeviceError(f"the model has {what}, for which the WebGPU back end has no host yet", hint=hint)
 
 

@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import json
+import os
 import re
 import struct
 import subprocess
@@ -16,11 +17,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chance import SEED
+from needed import need
 
 import edgec
 from edgec.artifact.folder import read_lock
 from edgec.artifact.wheel import SYSTEMS, _device, _less_needy, _system, wheel
 from edgec.cli.main import main
+from edgec.device.compilers import runs_here
+from edgec.device.load import load_device
 from edgec.device.probe import host_arch
 from edgec.errors import UsageError
 from edgec.resources import data_folder
@@ -101,6 +105,51 @@ def test_wheels_for_other_systems(device: str, system: str, tag: str, head: byte
     newest = (2, 27) if device == "riscv64" else (2, 17)
     assert bool(versions) == tag.startswith("manylinux") and max(versions, default=(0,)) <= newest
     assert ("avx2" in made.needs) == ("--device x86_64_sse4" in made.hint) == (device == "x86_64_avx2")
+
+
+def test_a_library_for_windows_runs(tmp_path: Path) -> None:
+    """Under wine, loaded by a program: on one thread, and by a pool of two."""
+    wine = need("wine", "wine64", "wine")
+    if not runs_here(load_device("x86_64_avx2")):
+        pytest.skip("wine runs programs of this machine's processor")
+    out = built(tmp_path, "x86_64_avx2", threads=2)
+    content = members(wheel(out, "windows").file)
+    for path in ("digits/libdigits.so", "digits/digits_weights.bin"):
+        (tmp_path / Path(path).name).write_bytes(content[path])
+    image = np.random.default_rng(SEED).random((1, 1, 8, 8), np.float32)
+    image.tofile(tmp_path / "image.bin")
+    source, program = Path(__file__).with_name("programs") / "windows.c", tmp_path / "program.exe"
+    zig = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        "x86_64-windows-gnu",
+        "-mcpu=x86_64_v3",
+        "-Wall",
+        "-Wextra",
+    ]
+    subprocess.run([*zig, "-Werror", source, "-o", program], check=True)
+    words = [
+        "libdigits.so",
+        "digits_weights.bin",
+        "image.bin",
+        "probabilities.bin",
+        str(read_lock(out)["arena_bytes"]),
+        "2",
+    ]
+    quiet = {
+        **os.environ,
+        "WINEPREFIX": str(tmp_path / "wine"),
+        "WINEDEBUG": "-all",
+        "WINEDLLOVERRIDES": "mscoree,mshtml=",
+    }
+    done = subprocess.run([wine, program, *words], cwd=tmp_path, env=quiet, check=False, timeout=300)
+    assert done.returncode == 0
+    wanted = edgec.build(DIGITS / "digits.onnx", device="generic")(image).reshape(-1)
+    for found in np.fromfile(tmp_path / "probabilities.bin", np.float32).reshape(2, -1):
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 def test_a_library_with_levels_needs_what_its_least_level_needs(tmp_path: Path) -> None:
