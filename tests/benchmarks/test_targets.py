@@ -80,7 +80,8 @@ def _fits(cell: Cell) -> bool:
     app = APPS[cell.app].others.get(device.language, APPS[cell.app])
     speaks = device.language == app.language
     has_board = device.has_board or not app.with_board
-    return speaks and has_board and (not app.arches or device.arch in app.arches)
+    is_of = device.arch in app.arches or bool({device.name, *device.bases} & set(app.families))
+    return speaks and has_board and (not app.arches or is_of)
 
 
 def test_a_wrong_answer_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
