@@ -207,6 +207,8 @@ class TensorTileCosts:
     """Cost of a byte of the weights where their tiles are copied as a whole, over that of one copied by threads."""
     bulk_start: float
     """A thread block, until the first such tile has arrived."""
+    two_of_four: float
+    """How much faster products by weights with two of each four elements are multiplied."""
 
 
 @dataclass(frozen=True)

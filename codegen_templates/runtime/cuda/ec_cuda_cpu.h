@@ -150,8 +150,8 @@ struct ec_fibers {
     ++arrived;
     while (syncs == before) yield();
   }
-  /* Every lane of a warp publishes up to 32 bytes; seen(k) are those of lane k. */
-  struct Shown { unsigned words[8]; };
+  /* Every lane of a warp publishes up to 36 bytes; seen(k) are those of lane k. */
+  struct Shown { unsigned words[9]; };
   std::vector<Shown> shown; /* two a thread: rounds alternate, so that no lane waits before it goes on */
   unsigned now = 0;
   void show(const void *what, size_t bytes) {
@@ -176,6 +176,12 @@ static inline __attribute__((unused)) void __syncwarp() {}
 static inline __attribute__((unused)) void __syncthreads() { ec_fibers::all().barrier(); }
 static inline __attribute__((unused)) void __threadfence() {}
 static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, int bits) { return ec_fibers::all().exchange(x, bits); }
+template <class T> static inline T __shfl_sync(unsigned, T x, int lane) {
+  ec_fibers &f = ec_fibers::all();
+  f.show(&x, sizeof x);
+  memcpy(&x, f.seen((unsigned)lane).words, sizeof x);
+  return x;
+}
 static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
 
 static inline __attribute__((unused)) unsigned char *ec_shared(void) {
@@ -263,6 +269,47 @@ static inline __attribute__((unused)) void ec_multiply_tf32(float (&c)[4], const
     return x;
   });
 }
+
+/* Products of 16 rows of A, which has two of each four elements along k, and 8 of B. Positions of A are those of lanes 4 g and
+ * 4 g + 1 (of halves; each has 16 columns of rows g and g + 8), or of all (of bytes; 32 columns of a row each). */
+template <class Sum, class Sparse, class Element>
+static inline void ec_multiply_sparse_on_cpu(Sum (&left)[4], Sum (&right)[4], const Sparse &a, const unsigned (&b)[2][4], unsigned per, Element element) {
+  ec_fibers &f = ec_fibers::all();
+  const unsigned lane = f.thread.x % ec_fibers::WARP;
+  for (unsigned half = 0; half < 2; ++half) {
+    const unsigned mine[9] = {a.elements[0], a.elements[1], a.elements[2], a.elements[3], b[0][half], b[0][half + 2], b[1][half], b[1][half + 2], a.positions};
+    f.show(mine, sizeof mine);
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned row = lane / 4, lower = i / 2, column = lane % 4 * 2 + i % 2;
+      Sum sum = 0;
+      for (unsigned at = 0; at < 8 * per; ++at) { /* elements of A that are there */
+        const unsigned word = f.seen(4 * row + at % (4 * per) / per).words[lower + at / (4 * per) * 2];
+        const unsigned teller = per == 2 ? at / 8 : lower + at / 16 * 2, bit = per == 2 ? lower * 16 + at % 8 * 2 : at % 16 * 2;
+        const unsigned k = at / 2 * 4 + (f.seen(4 * row + teller).words[8] >> bit & 3);
+        sum += element(word, at % per, true) * element(f.seen(4 * column + k % (4 * per) / per).words[4 + k / (4 * per)], k % per, false);
+      }
+      (lower ? right : left)[half * 2 + i % 2] += sum;
+    }
+  }
+}
+#define EC_SPARSE_HALVES(TYPE)                                                                                         \
+  template <class Sparse> static inline void ec_multiply_sparse_##TYPE(float (&left)[4], float (&right)[4], const Sparse &a, const unsigned (&b)[2][4]) { \
+    ec_multiply_sparse_on_cpu(left, right, a, b, 2, [](unsigned w, unsigned part, bool) { return ec_from_##TYPE((uint16_t)(w >> 16 * part)); }); \
+  }
+EC_SPARSE_HALVES(f16)
+EC_SPARSE_HALVES(bf16)
+#undef EC_SPARSE_HALVES
+#define EC_SPARSE_BYTES(NAME, S, L)                                                                                    \
+  template <class Sparse> static inline void NAME(int (&left)[4], int (&right)[4], const Sparse &a, const unsigned (&b)[2][4]) { \
+    ec_multiply_sparse_on_cpu(left, right, a, b, 4, [](unsigned w, unsigned part, bool is_l) {                         \
+      return is_l ? (int)(L)(w >> 8 * part) : (int)(S)(w >> 8 * part);                                                 \
+    });                                                                                                                \
+  }
+EC_SPARSE_BYTES(ec_multiply_sparse_i8_i8, int8_t, int8_t)
+EC_SPARSE_BYTES(ec_multiply_sparse_i8_u8, int8_t, uint8_t)
+EC_SPARSE_BYTES(ec_multiply_sparse_u8_i8, uint8_t, int8_t)
+EC_SPARSE_BYTES(ec_multiply_sparse_u8_u8, uint8_t, uint8_t)
+#undef EC_SPARSE_BYTES
 
 /* The element of step ``k`` of a row of a factor of a group of warps, at ``p`` and what follows. */
 template <bool TURNED, float (*NUMBER)(uint16_t)> static inline float ec_group_element(const uint16_t *p, unsigned row, unsigned k) {
