@@ -16,10 +16,8 @@ from test_cuda_kernels import TOLERANCE, difference
 from edgec import ops
 from edgec.device.device import Device
 from edgec.device.load import load_device
-from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
-from edgec.schedule.build import schedule
 from edgec.schedule.gpu import two_of_four
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import TensorTile
@@ -65,7 +63,9 @@ def bytes_() -> dict[str, Graph]:
         found[f"bytes {number}"] = graph(requantized(sums, scales(columns)))
     image = ops.node("cast", transpose(value("x", 1, 7, 5, 32, dtype="i8"), 0, 3, 1, 2), to="i32")
     w = constant(halved(RANDOM.integers(-128, 128, (90, 32, 3, 3)), 1).astype(np.int8))
-    found["window"] = graph(transpose(requantized(conv(image, ops.node("cast", w, to="i32")), scales(90, 1, 1)), 0, 2, 3, 1))
+    found["window"] = graph(
+        transpose(requantized(conv(image, ops.node("cast", w, to="i32")), scales(90, 1, 1)), 0, 2, 3, 1)
+    )
     return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.nest import is_fixed, most
-from edgec.schedule.flat import Weights, evaluate_over, is_constant
+from edgec.schedule.flat import evaluate_over, is_constant
 from edgec.schedule.gpu.kernel import FEW_ROWS
 from edgec.schedule.gpu.product import Product
 from edgec.schedule.gpu.tiles import SPLITS, AnyTile, TensorTile, cycles, has_tensor_cores, stages_of
@@ -80,7 +80,8 @@ def with_two_of_four(
     """
     if not isinstance(dense, TensorTile) or (offer is not None and offer.taken) or not has_two_of_four(p, device):
         return dense, offer
-    sizes = tuple(prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
+    batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
+    sizes = batches, rows, columns, depth
     found = sparse_tiles_for(*sizes, device, dense.element, piece)
     if not found:
         return dense, offer
