@@ -112,7 +112,7 @@ def unrolled(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """[rows, depth] of an operand, of a convolution with its taps outermost in depth."""
     if len(shape) == 3:
         return x
-    side, inputs, _, window, stride = shape
+    _, inputs, _, window, stride = shape
     padded = np.pad(x[0], ((window // 2,) * 2, (window // 2,) * 2, (0, 0)))
     seen = np.lib.stride_tricks.sliding_window_view(padded, (window, window), axis=(0, 1))[::stride, ::stride]
     return np.ascontiguousarray(seen.transpose(0, 1, 3, 4, 2)).reshape(-1, window * window * inputs)
