@@ -5,8 +5,8 @@ that a warp has the transposed result (`ec_transpose` turns it). L is stored til
 one instruction are behind one another as its lanes hold them: 16 bytes of elements a lane, then words of positions.
 A position is two bits, those of the first element of a group of four below those of the second.
 
-It is taken where it is faster by ``MARGIN`` or more by the price of the device file (``costs.tensor_tile``,
-``two_of_four``), or where a variant of that name was chosen.
+It is taken where the model says that it is so much faster as the device file asks (``two_of_four_gain`` of
+``costs.tensor_tile``), or where a variant of that name was chosen.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ SPARSE_SHAPES = (
     (32, 64, 1, 2, 2, 2), (32, 64, 1, 2, 2, 4), (64, 32, 2, 1, 2, 2), (64, 64, 2, 2, 1, 2), (64, 64, 2, 2, 1, 4),
     (64, 64, 2, 2, 2, 2), (64, 128, 2, 2, 1, 2), (128, 64, 2, 2, 1, 2), (128, 128, 4, 2, 1, 2), (64, 256, 2, 4, 1, 2),
 )  # fmt: skip
-#: How much faster it must be by the price.
-MARGIN = 1.15
 #: The width of the vectors that are kept or left out: single elements.
 SINGLE = 1
 
@@ -88,7 +86,7 @@ def with_two_of_four(
     tile = next((t for t in found if t.name == variant), found[0])
     before, after = (cycles(t, *sizes, device, piece) for t in (dense, tile))
     is_asked = variant in (dense.name, tile.name)
-    taken = variant == tile.name if is_asked else before >= after * MARGIN
+    taken = variant == tile.name if is_asked else before >= after * device.costs.tensor_tile.two_of_four_gain
     values = _values(p)
     zeros = 1 - float(np.count_nonzero(values) / values.size)
     return (tile if taken else dense), SparseOffer(zeros, 0.5, SINGLE, before, after, 0.5, taken)
