@@ -16,10 +16,17 @@ from test_cuda_kernels import TOLERANCE, difference
 from edgec import ops
 from edgec.device.device import Device
 from edgec.device.load import load_device
+from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
+from edgec.schedule.build import schedule
+from edgec.schedule.flat import Weights, flatten
+from edgec.schedule.gpu.choose import choose
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import TensorTile
+from edgec.schedule.gpu.two_of_four import packed
+from edgec.schedule.gpu.variants import proposed
+from edgec.schedule.options import ScheduleOptions
 
 
 def halved(w: np.ndarray, axis: int) -> np.ndarray:
@@ -81,9 +88,94 @@ def test_kernels_are_right(name: str, precision: str, tmp_path: Path) -> None:
     graphs = bytes_() if precision == "int8" else floats()
     for title, network in emulate(graphs, tmp_path, asking(device, 0.01)).items():
         assert isinstance(network, Emulated), (title, network)
-        tiles = [k.schedule.tile for k in network.program.kernels if isinstance(k.schedule, GpuContract)]
-        assert tiles and all(isinstance(t, TensorTile) and t.two_of_four for t in tiles), title
+        found = [k.schedule for k in network.program.kernels if isinstance(k.schedule, GpuContract)]
+        assert found and all(map(is_sparse, found)), title
         given = arrays(graphs[title], 1)
         want = evaluate.run(graphs[title], given)
         for output, got in network(given).items():
             assert difference(got, want[output], TOLERANCE[device.precision]) is None, (title, output)
+
+
+def unpacked(tiles: np.ndarray, t: TensorTile) -> np.ndarray:
+    """[columns, depth] of weights, by the fragments that PTX describes for the left factor of `mma.sp`."""
+    count, rounds = tiles.shape[:2]
+    found = np.zeros((count * t.n, rounds * t.k), tiles.dtype)
+    units = tiles.view(np.uint8).reshape(count, rounds, t.n // 16, t.steps, t.step_bytes)
+    per = 4 // t.bytes  # elements of a register
+    for at in np.ndindex(units.shape[:-1]):
+        elements = units[at][:512].view(tiles.dtype).reshape(32, 4, per)
+        words = units[at][512:].view(np.uint32)
+        first = at[1] * t.k + at[3] * (64 // t.bytes)
+        before = 0
+        for lane, register, part in np.ndindex(elements.shape):
+            row, column = lane // 4 + register % 2 * 8, lane % 4 * per + register // 2 * 4 * per + part
+            if t.bytes == 2:  # a register has columns of 16 elements in rows g and g + 8
+                bits = int(words[lane // 4 * 2 + column // 8]) >> (row // 8 * 16 + column % 8 * 2)
+            else:  # columns of 32 elements in one of them
+                bits = int(words[lane // 4 * 4 + row // 8 + column // 16 * 2]) >> (column % 16 * 2)
+            if column % 2:
+                assert bits & 3 > before, "positions of a group are in order"
+            before = bits & 3
+            found[at[0] * t.n + at[2] * 16 + row, first + column // 2 * 4 + (bits & 3)] = elements[lane, register, part]
+    return found
+
+
+@pytest.mark.parametrize(("element", "dtype"), [("f16", np.float16), ("s8", np.int8)])
+def test_weights_are_packed_as_lanes_hold_them(element: str, dtype: type) -> None:
+    tile = TensorTile(32, 32, 64 if element == "f16" else 128, 1, 1, 1, 3, 1, element, two_of_four=True)
+    w = halved(RANDOM.integers(-99, 99, (45, 150)), 1).astype(dtype)
+    got = packed(w, tile)
+    assert got.dtype == w.dtype and got.shape == (2, -(-150 // tile.k), tile.l_room)
+    whole = unpacked(got, tile)
+    assert np.array_equal(whole[:45, :150], w) and not whole[45:].any() and not whole[:, 150:].any()
+    with pytest.raises(ValueError, match="more than two of four"):
+        packed(np.ones((8, 8), dtype), tile)
+
+
+def scheduled(g: Graph, device: Device, variant: str | None = None) -> GpuContract:
+    """The record of the only product of a graph."""
+    found = [b for b in plan(g, gpu=True).blocks if b.kind == "contract"]
+    assert len(found) == 1
+    program = schedule(plan(g, gpu=True), device, ScheduleOptions(fp32_blocks=0))
+    (kernel,) = (k for k in program.kernels if isinstance(k.schedule, GpuContract))
+    if variant is None:
+        assert isinstance(kernel.schedule, GpuContract)
+        return kernel.schedule
+    flat = flatten(found[0], program.views, Weights())
+    record = choose(found[0], flat, device, Weights(), variant)
+    assert isinstance(record, GpuContract)
+    return record
+
+
+def is_sparse(record: GpuContract) -> bool:
+    return isinstance(record.tile, TensorTile) and record.tile.two_of_four
+
+
+def test_the_price_decides_and_a_variant_forces() -> None:
+    g = graph(ops.node("matmul", value("a", 256, 768), matrix(768, 512)))
+    device = replace(load_device("jetson"), precision="fp16")
+    usual = scheduled(g, device)
+    assert usual.offer is not None and usual.offer.taken is is_sparse(usual)
+    assert not is_sparse(scheduled(g, asking(device, 100.0, 2.0)))
+    taken = scheduled(g, asking(device, 1.15, 8.0))
+    assert is_sparse(taken) and taken.offer is not None and taken.offer.taken
+    assert taken.offer.dense_cycles > 1.15 * taken.offer.sparse_cycles and taken.offer.zeros >= 0.5
+    names = proposed(usual, device)
+    sparse = [n for n in names if "2:4" in n.split()]
+    assert 0 < len(sparse) < len(names)
+    assert [is_sparse(scheduled(g, asking(device, 100.0), n)) for n in names] == [n in sparse for n in names]
+    assert not any(is_sparse(scheduled(g, asking(device, 0.01), n)) for n in names if n not in sparse)
+
+
+def test_other_products_stay_dense() -> None:
+    device = asking(replace(load_device("jetson"), precision="fp16"), 0.01)
+    g = graph(ops.node("matmul", value("a", 256, 768), matrix(768, 512)))
+    assert is_sparse(scheduled(g, device)) and is_sparse(scheduled(g, replace(device, precision="bf16")))
+    for precision in ("fp32", "tf32"):
+        assert not is_sparse(scheduled(g, replace(device, precision=precision))), precision
+    dense = constant(np.where(RANDOM.random((768, 512)) < 0.5, 0, 1).astype(np.float32))
+    assert not is_sparse(scheduled(graph(ops.node("matmul", value("a", 256, 768), dense)), device))
+    each = constant(np.stack([halved(RANDOM.random((256, 128)), 0) for _ in range(3)]).astype(np.float32))
+    assert not is_sparse(scheduled(graph(ops.node("matmul", value("a", 3, 64, 256), each)), device))
+    groups = conv(value("x", 1, 64, 12, 12), kernels(128, 32, 3, 3), 1, 1, 2)
+    assert not is_sparse(scheduled(graph(transpose(groups, 0, 2, 3, 1)), device))
