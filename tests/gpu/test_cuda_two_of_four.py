@@ -62,7 +62,7 @@ def floats() -> dict[str, Graph]:
 
 def bytes_() -> dict[str, Graph]:
     found = {}
-    for number, (dtype, columns, depth) in enumerate((("i8", 133, 203), ("u8", 96, 512))):
+    for number, (dtype, columns, depth) in enumerate((("i8", 133, 203), ("u8", 96, 512), ("u8", 64, 64))):
         w = constant(halved(RANDOM.integers(-128, 128, (depth, columns)), 0).astype(np.int8))
         a = ops.node("cast", value("a", 70, depth, dtype=dtype), to="i32")
         sums = ops.node("add", ops.node("matmul", a, ops.node("cast", w, to="i32")), bias(columns))
