@@ -28,6 +28,9 @@ struct uint2 { alignas(8) unsigned x; unsigned y; };
 struct uint4 { alignas(16) unsigned x; unsigned y, z, w; };
 static inline __attribute__((unused)) float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 #ifdef __SANITIZE_THREAD__ /* ThreadSanitizer is told which fiber runs */
 extern "C" {
 void *__tsan_get_current_fiber(void);
@@ -41,6 +44,27 @@ static inline void *__tsan_create_fiber(unsigned) { return nullptr; }
 static inline void __tsan_destroy_fiber(void *) {}
 static inline void __tsan_switch_to_fiber(void *, unsigned) {}
 #endif
+
+/* Dynamic shared memory of a block of a cluster. Under AddressSanitizer a launch has no more of it than it asks for, and what
+ * is there at first is no number. */
+enum { EC_ROOM = 227 * 1024 };
+static inline __attribute__((unused)) unsigned char *ec_shared_of(unsigned block) {
+  alignas(1024) static thread_local unsigned char rooms[8][EC_ROOM];
+  return rooms[block];
+}
+static inline __attribute__((unused)) void ec_give_shared(size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  for (unsigned block = 0; block < 8; ++block) {
+    unsigned char *const room = ec_shared_of(block);
+    const size_t there = (bytes + 7) / 8 * 8;
+    ASAN_UNPOISON_MEMORY_REGION(room, EC_ROOM);
+    memset(room, 0xff, bytes);
+    ASAN_POISON_MEMORY_REGION(room + there, EC_ROOM - there);
+  }
+#else
+  (void)bytes;
+#endif
+}
 
 struct ec_place { unsigned x, y, z; };
 
@@ -119,7 +143,8 @@ struct ec_fibers {
     waiting.push_back(me);
     go_home(me);
   }
-  void run(unsigned groups, unsigned cluster, unsigned threads, const std::function<void()> &kernel) {
+  void run(unsigned groups, unsigned cluster, unsigned threads, size_t shared, const std::function<void()> &kernel) {
+    ec_give_shared(shared);
     body = &kernel;
     known = __tsan_get_current_fiber();
     members = threads;
@@ -137,9 +162,9 @@ struct ec_fibers {
       }
     }
   }
-  void launch(unsigned groups, unsigned cluster, unsigned threads, std::function<void()> kernel) {
-    if (capturing) captured.push_back([=] { all().run(groups, cluster, threads, kernel); });
-    else run(groups, cluster, threads, kernel);
+  void launch(unsigned groups, unsigned cluster, unsigned threads, size_t shared, std::function<void()> kernel) {
+    if (capturing) captured.push_back([=] { all().run(groups, cluster, threads, shared, kernel); });
+    else run(groups, cluster, threads, shared, kernel);
   }
   /* All threads wait once, in turn, so that every one of them has arrived when the first goes on. */
   void barrier() { yield(); }
@@ -185,14 +210,13 @@ template <class T> static inline T __shfl_sync(unsigned, T x, int lane) {
 static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
 
 static inline __attribute__((unused)) unsigned char *ec_shared(void) {
-  alignas(1024) static thread_local unsigned char rooms[8][227 * 1024];
-  return rooms[ec_fibers::all().group.x - ec_fibers::all().first];
+  return ec_shared_of(ec_fibers::all().group.x - ec_fibers::all().first);
 }
 static inline __attribute__((unused)) void ec_cluster_sync(void) { ec_fibers::all().cluster_sync(); }
 template <class T> static inline __attribute__((unused)) void ec_remote(T (&numbers)[4], const T *p, int rank) {
   const ec_fibers &f = ec_fibers::all();
   const unsigned mine = f.group.x - f.first;
-  memcpy(numbers, (const unsigned char *)p + ((long)rank - (long)mine) * 227 * 1024, 16);
+  memcpy(numbers, (const unsigned char *)p + ((long)rank - (long)mine) * EC_ROOM, 16);
 }
 static inline __attribute__((unused)) void ec_cluster_arrive(void) {}
 static inline __attribute__((unused)) void ec_cluster_wait(void) { ec_cluster_sync(); }
@@ -200,16 +224,16 @@ static inline __attribute__((unused)) void ec_remote_wait(unsigned long long *) 
 static inline __attribute__((unused)) void ec_to_remote(float *p, const float (&numbers)[4], int rank, unsigned long long *) {
   const ec_fibers &f = ec_fibers::all();
   const unsigned mine = f.group.x - f.first;
-  memcpy((unsigned char *)p + ((long)rank - (long)mine) * 227 * 1024, numbers, 16);
+  memcpy((unsigned char *)p + ((long)rank - (long)mine) * EC_ROOM, numbers, 16);
 }
 static inline __attribute__((unused)) float ec_exp2(float x) { return exp2f(x); }
 
 template <class... P, class... A>
-static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned cluster, unsigned threads, A... arguments) {
-  ec_fibers::all().launch(groups, cluster, threads, [=] { kernel(arguments...); });
+static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned cluster, unsigned threads, size_t shared, A... arguments) {
+  ec_fibers::all().launch(groups, cluster, threads, shared, [=] { kernel(arguments...); });
 }
 #define EC_LAUNCH(overlaps, kernel, groups, cluster, threads, shared, stream, ...)                        \
-  ((void)(overlaps), (void)(stream), (void)(shared), ec_launch(kernel, (unsigned)(groups), cluster, threads, __VA_ARGS__))
+  ((void)(overlaps), (void)(stream), ec_launch(kernel, (unsigned)(groups), cluster, threads, (size_t)(shared), __VA_ARGS__))
 
 /* Tensor cores: ec_cuda.h says which lane holds which elements. */
 static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const void *row) {
