@@ -1,39 +1,39 @@
 """Products by 2:4 weights on an NVIDIA GPU: our dense and our sparse kernel beside PyTorch's, in fp16 and int8.
 
-    python -m benchmarks.gpu.sparse [--only PATTERN] [--device cuda_sm90] [--tiles 4] [--seconds 290]
+    python -m benchmarks.gpu.sparse [--only PATTERN] [--device cuda_sm90] [--tiles 3] [--seconds 290]
         [--rows ROWS.jsonl] [--write PAGE]
 
 Twelve products of ResNet-50, BERT and ViT by weights of which two of each four along k are zero. Ours are built for
 each tile among the best of the device's model, in the network's layout; convolutions are convolutions. PyTorch's are
-the dense product (cuBLAS) and the semi-structured one (`torch.sparse.to_sparse_semi_structured`, the quicker of
-cuSPARSELt and CUTLASS, of those that run), of a convolution by the matrix of its windows, without making that. All
-times are of a CUDA graph of many calls, one behind the other. Errors are of the sums of rows and of columns, relative
-to the largest, against float64.
+the dense product (cuBLAS) and the semi-structured one (`torch.sparse.to_sparse_semi_structured`) by those of its
+libraries that run: cuSPARSELt, with its default algorithm or that of its search, and CUTLASS; of a convolution by the
+matrix of its windows, without making that. All times are of a CUDA graph of many calls, one behind the other. Errors
+are of the sums of rows and of columns, relative to the largest, against float64.
 
-All kernels are compiled first, side by side; then a case is timed after the other, and its row is written as it comes:
-a run that is ended goes on with those that are missing. ``--dry`` runs without a GPU: kernels in emulation, no times.
-``--only none`` writes the page of the rows that are there. Needs nvcc, torch and a GPU.
+All kernels are compiled first, side by side; then a case is timed after the other, in one process as long as that
+lives, and its row is written as it comes: a run that is ended goes on with those that are missing. ``--dry`` runs
+without a GPU: kernels in emulation, no times. ``--only none`` writes the page of the rows that are there. Needs nvcc,
+torch and a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatch
+from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import environment
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.gpu import sparse_page
 from edgec import ops
@@ -171,7 +171,7 @@ def offers(shape: tuple[int, ...], kind: str, device: Device, count: int) -> lis
     found: dict[tuple[int, int, int], tiles.TensorTile] = {}
     for t in sparse:  # of one tile the best split, so that shapes are tried
         found.setdefault((t.m, t.n, t.k), t)
-    return [*dense, *list(found.values())[: count + 1]]  # type: ignore[list-item]
+    return [*dense, *list(found.values())[: 2 * count]]  # type: ignore[list-item]
 
 
 def made(name: str, device: Device, folder: Path, count: int, compiler: str | None) -> list[Row]:
@@ -211,12 +211,15 @@ def ours(name: str, folder: Path, rows: list[Row], is_dry: bool) -> list[Row]:
     """Rows with microseconds and errors of every tile."""
     kind, shape = name.split(" ", 1)[0], SHAPES[name.split(" ", 1)[1]]
     sys.path.insert(0, str(folder))
+    sys.modules.pop("net", None)
     import net
 
+    sys.path.pop(0)
     network = net.Net()
     got = network(given(shape))
     got = list(got.values()) if isinstance(got, dict) else list(got)
     times = [] if is_dry else [float(x) * 1e3 for x in network.profile()]
+    network.close()
     for number, row in enumerate(rows):
         row["error"] = max(
             float(np.abs(np.asarray(have, np.float64).reshape(-1) - want).max() / np.abs(want).max())
@@ -270,64 +273,74 @@ def theirs(name: str) -> Row:
             torch.cuda.synchronize()
             return {"failed": " ".join(str(problem).split())[:120]}
 
-    def semi_structured(cutlass: bool) -> Callable[[], Any]:
-        SparseSemiStructuredTensor._FORCE_CUTLASS = cutlass
+    def semi_structured(library: str) -> Callable[[], Any]:
+        """A call of a library; bytes with sums of 32 bits, as the others have them."""
+        SparseSemiStructuredTensor._FORCE_CUTLASS = library == "cutlass"
         held = to_sparse_semi_structured(w)
-        return lambda: linear(a, held)
+        if library == "cutlass" or (library == "cusparselt" and kind == "fp16"):
+            return lambda: linear(a, held)
+        wide = torch.nn.functional.pad(a, (0, 0, 0, -len(a) % 16)).t()
+        given = {"out_dtype": torch.int32 if kind == "int8" else None}
+        if library == "searched":
+            given["alg_id"] = torch._cslt_sparse_mm_search(held.packed, wide, **given)
+        return lambda: torch._cslt_sparse_mm(held.packed, wide, **given).t()
 
     row: Row = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name()}
     if kind == "fp16":
         row["cublas"] = told(lambda: linear(a, w))
     else:
         row["cublas"] = told(lambda: torch._int_mm(a, w.t()))
-    for label, cutlass in (("cusparselt", False), ("cutlass", True)):
+    for library in sparse_page.LIBRARIES:
         try:
-            row[label] = told(semi_structured(cutlass))
+            row[library] = told(semi_structured(library))
         except Exception as problem:
-            row[label] = {"failed": " ".join(str(problem).split())[:120]}
+            row[library] = {"failed": " ".join(str(problem).split())[:120]}
     return row
 
 
-def one(job: Row) -> Row:
-    """The row of a case, in a process of its own."""
-    name = job["name"]
+def one(name: str, folder: Path, rows: list[Row], is_dry: bool) -> Row:
+    """The row of a case."""
     row: Row = {"name": name, "size": sizes(SHAPES[name.split(" ", 1)[1]])}
-    row["tiles"] = ours(name, Path(job["folder"]), job["tiles"], job["is_dry"])
-    if not job["is_dry"]:
-        row |= theirs(name)
-    return row
+    row["tiles"] = ours(name, folder, rows, is_dry)
+    return row if is_dry else row | theirs(name)
 
 
-def measured(name: str, folder: Path, rows: list[Row], is_dry: bool, until: float) -> Row:
-    """The row of a case; ``failed`` says why there is none."""
-    job = json.dumps({"name": name, "folder": str(folder), "tiles": rows, "is_dry": is_dry})
-    command = [sys.executable, "-m", "benchmarks.gpu.sparse", "--one", job]
-    patience = max(min(PATIENCE * (10 if is_dry else 1), until - time.time()), 1)
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=patience)
-    except subprocess.TimeoutExpired:
-        return {"name": name, "failed": f"it took more than {patience:.0f} s"}
-    if done.returncode:
-        return {"name": name, "failed": " ".join(done.stderr.split())[-300:]}
-    found: Row = json.loads(done.stdout.splitlines()[-1])
-    return found
+def measured(compiled: dict[str, tuple[Path, list[Row]]], is_dry: bool, until: float) -> Iterator[Row]:
+    """A row for each case that there is time for, in one process; in a new one after a case that failed."""
+    pool = None
+    for name, (folder, rows) in compiled.items():
+        left = until - time.time()
+        if left < 2:
+            print("no time is left; the same command goes on with what is missing", flush=True)
+            break
+        pool = pool or ProcessPoolExecutor(1, get_context("spawn"))
+        try:
+            yield pool.submit(one, name, folder, rows, is_dry).result(left if is_dry else min(PATIENCE, left))
+        except Exception as problem:  # what a kernel or a library may do to a process is not known
+            yield {"name": name, "failed": f"{type(problem).__name__} {' '.join(str(problem).split())[:300]}"}
+            _end(pool)
+            pool = None
+    if pool is not None:
+        _end(pool)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    for process in list((pool._processes or {}).values()):
+        process.kill()
+    pool.shutdown(wait=False)
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--only", nargs="*", default=["*"], help="patterns of names such as 'fp16 bert*'")
     p.add_argument("--device", default="cuda_sm90")
-    p.add_argument("--tiles", type=int, default=4, help="dense tiles of a case, and one more for 2:4")
+    p.add_argument("--tiles", type=int, default=3, help="dense tiles of a case, and twice as many for 2:4")
     p.add_argument("--seconds", type=float, default=290)
     p.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     p.add_argument("--rows", type=Path, default=Path("sparse-gpu.jsonl"), help="rows, one line each; kept")
     p.add_argument("--write", type=Path, help="the page")
     p.add_argument("--dry", action="store_true")
-    p.add_argument("--one", help=argparse.SUPPRESS)
     options = p.parse_args()
-    if options.one:
-        print(json.dumps(one(json.loads(options.one))))
-        return
     until = time.time() + options.seconds
     rows = {name: row for name, row in read_rows(options.rows).items() if "failed" not in row}
     names = [f"{kind} {shape}" for kind in KINDS for shape in SHAPES]
@@ -343,18 +356,17 @@ def main() -> None:
             for _, work in waiting.values():
                 work.exception()
         print(f"{len(waiting)} cases compiled, {until - time.time():.0f} s left", flush=True)
-        for name, (folder, work) in waiting.items():
-            if time.time() > until - 2:
-                print("no time is left; the same command goes on with what is missing", flush=True)
-                break
-            problem = work.exception()
-            row: Row = {"name": name, "failed": " ".join(str(problem).split())[:300]}
-            if problem is None:
-                row = measured(name, folder, work.result(), options.dry, until)
+        failed: Iterator[Row] = (
+            {"name": name, "failed": " ".join(str(problem).split())[:300]}
+            for name, (_, work) in waiting.items()
+            if (problem := work.exception()) is not None
+        )
+        ready = {name: (folder, work.result()) for name, (folder, work) in waiting.items() if not work.exception()}
+        for row in chain(failed, measured(ready, options.dry, until)):
             row["date"] = time.strftime("%Y-%m-%d")
             append_row(options.rows, row)
             print(sparse_page.line(row), flush=True)
-            rows[name] = row
+            rows[row["name"]] = row
     if options.write:
         sparse_page.write(options.write, [rows[n] for n in names if n in rows])
 

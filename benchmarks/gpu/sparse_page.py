@@ -15,15 +15,16 @@ Written by `python -m benchmarks.gpu.sparse --write docs/results/sparse-gpu.md`.
 
 Products of networks at batch 1 whose weights have two of each four elements along k, by edgec's dense kernel and by the
 one for [2:4](../guide/pruning.md#two-of-four-on-tensor-cores), beside PyTorch's dense product (cuBLAS) and its
-semi-structured one: the quicker of cuSPARSELt and CUTLASS, of those that run. Microseconds are of a CUDA graph of many
-calls, one behind the other. edgec's are the fastest of the tiles that `edgec tune` would try; *chosen* is the gain
-between those that the scheduler takes without it. Convolutions are convolutions for edgec; for PyTorch they are the
-product by the matrix of windows, which is there already. Results of edgec's int8 are rescaled, PyTorch's stay int32.
-Errors are relative to the largest value, against float64, the largest of the column.
+semi-structured one, by the quickest of its libraries that run: cuSPARSELt, by its default algorithm or the one that its
+search finds, and CUTLASS. Microseconds are of a CUDA graph of many calls, one behind the other. edgec's are the fastest
+of the best tiles by the model, three dense ones and six for 2:4; *chosen* is the gain between the first of each, which
+the scheduler takes without `edgec tune`. Convolutions are convolutions for edgec; for PyTorch they are the product by
+the matrix of windows, which is there already. Results of edgec's int8 are rescaled, PyTorch's stay int32. Errors are
+relative to the largest value, against float64.
 """
 #: A gain that makes the form the default.
 ENOUGH = 1.15
-LIBRARIES = {"cusparselt": "cuSPARSELt", "cutlass": "CUTLASS"}
+LIBRARIES = {"cusparselt": "cuSPARSELt", "searched": "cuSPARSELt, searched", "cutlass": "CUTLASS"}
 
 
 def best(row: Row, sparse: bool, chosen: bool = False) -> Row:

@@ -210,7 +210,7 @@ class TensorTileCosts:
     two_of_four: float
     """How much faster products by weights with two of each four elements are multiplied."""
     two_of_four_gain: float
-    """The gain, by this model, from which on they are: 1.15, as the model errs; 0.01 for wherever they can be."""
+    """The gain, by this model, from which on they are: 1.15, times what it errs; 0.01 for wherever they can be."""
 
 
 @dataclass(frozen=True)
