@@ -8,7 +8,8 @@ each tile among the best of the device's model, in the network's layout; convolu
 the dense product (cuBLAS) and the semi-structured one (`torch.sparse.to_sparse_semi_structured`) by those of its
 libraries that run: cuSPARSELt, with its default algorithm or that of its search, and CUTLASS; of a convolution by the
 matrix of its windows, without making that. All times are of a CUDA graph of many calls, one behind the other. Errors
-are of the sums of rows and of columns, relative to the largest, against float64.
+are of the sums of rows and of columns, relative to the largest, against float64. Six cases of attention with a mask in
+blocks follow (`benchmarks.gpu.sparse_attention`).
 
 All kernels are compiled first, side by side; then a case is timed after the other, in one process as long as that
 lives, and its row is written as it comes: a run that is ended goes on with those that are missing. ``--dry`` runs
@@ -35,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.alone import Row, append_row, read_rows
-from benchmarks.gpu import sparse_page
+from benchmarks.gpu import sparse_attention, sparse_page
 from edgec import ops
 from edgec.artifact.compile import compile_library
 from edgec.device.cuda import pick_cuda_compiler
@@ -65,7 +66,7 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "bert-large 512 FFN down": (512, 1024, 4096),
     "vit-b 197 FFN up": (197, 3072, 768),
 }
-KINDS = {"fp16": "fp16", "int8": "fp16"}
+KINDS = ("fp16", "int8")
 #: Seconds that one case may take at most.
 PATIENCE = 40
 
@@ -176,6 +177,8 @@ def offers(shape: tuple[int, ...], kind: str, device: Device, count: int) -> lis
 
 def made(name: str, device: Device, folder: Path, count: int, compiler: str | None) -> list[Row]:
     """A compiled project with a kernel for every tile; the tiles, with the numbers of their launches."""
+    if name in sparse_attention.CASES:
+        return sparse_attention.made(name, device, folder, compiler)
     kind, shape = name.split(" ", 1)[0], SHAPES[name.split(" ", 1)[1]]
     wanted = offers(shape, kind, device, count)
     left = list(wanted)
@@ -300,6 +303,8 @@ def theirs(name: str) -> Row:
 
 def one(name: str, folder: Path, rows: list[Row], is_dry: bool) -> Row:
     """The row of a case."""
+    if name in sparse_attention.CASES:
+        return sparse_attention.one(name, folder, rows, is_dry, timed)
     row: Row = {"name": name, "size": sizes(SHAPES[name.split(" ", 1)[1]])}
     row["tiles"] = ours(name, folder, rows, is_dry)
     return row if is_dry else row | theirs(name)
@@ -343,13 +348,13 @@ def main() -> None:
     options = p.parse_args()
     until = time.time() + options.seconds
     rows = {name: row for name, row in read_rows(options.rows).items() if "failed" not in row}
-    names = [f"{kind} {shape}" for kind in KINDS for shape in SHAPES]
+    names = [*(f"{kind} {shape}" for kind in KINDS for shape in SHAPES), *sparse_attention.CASES]
     wanted = [n for n in names if n not in rows and any(fnmatch(n, pattern) for pattern in options.only)]
     with tempfile.TemporaryDirectory(prefix="edgec-sparse-") as temporary:
         with ProcessPoolExecutor(options.jobs, max_tasks_per_child=1) as pool:
             waiting = {}
             for number, name in enumerate(wanted):
-                device = replace(load_device(options.device), precision=KINDS[name.split()[0]])
+                device = replace(load_device(options.device), precision="fp16")
                 compiler = "emulated" if options.dry else None
                 folder = Path(temporary) / str(number)
                 waiting[name] = folder, pool.submit(made, name, device, folder, options.tiles, compiler)

@@ -22,6 +22,12 @@ the scheduler takes without `edgec tune`. Convolutions are convolutions for edge
 the matrix of windows, which is there already. Results of edgec's int8 are rescaled, PyTorch's stay int32. Errors are
 relative to the largest value, against float64.
 """
+ATTENTION = """## Attention with masks in blocks
+
+Sixteen heads of 64 in fp16. A constant mask shows a share of the blocks of 64 x 64, and always the first keys and a
+query's own block. *listed* is the kernel that computes the tiles of keys that its queries see anything of, *all* the
+same without the list; PyTorch's is scaled_dot_product_attention with the mask, and without one. Microseconds.
+"""
 #: A gain that makes the form the default.
 ENOUGH = 1.15
 LIBRARIES = {"cusparselt": "cuSPARSELt", "searched": "cuSPARSELt, searched", "cutlass": "CUTLASS"}
@@ -47,6 +53,11 @@ def line(row: Row) -> str:
     """A case in one line, for the terminal."""
     if "failed" in row:
         return f"{row['name']}: {row['failed']}"
+    if "listed" in row:
+        times = [row["listed"]["us"], row["all"]["us"], row.get("masked"), row.get("unmasked")]
+        return (
+            f"{row['name']}: listed, all, PyTorch's with the mask and without {times} us, {row['listed']['error']:.1e}"
+        )
     worst = max(t["error"] for t in row["tiles"])
     if row["tiles"][0]["us"] is None:
         return f"{row['name']}: {len(row['tiles'])} tiles, largest error {worst:.1e}"
@@ -64,17 +75,40 @@ def write(page: Path, rows: Sequence[Row]) -> None:
 
 def text(rows: Sequence[Row]) -> str:
     """The page: a table and its sums for each precision."""
-    timed = [r for r in rows if "failed" not in r and r["tiles"][0]["us"] is not None]
+    timed = [r for r in rows if "failed" not in r and _us(r) is not None]
+    masked, timed = [r for r in timed if "listed" in r], [r for r in timed if "listed" not in r]
     parts = [HEAD]
     for kind in dict.fromkeys(r["name"].split(" ", 1)[0] for r in timed):
         mine = [r for r in timed if r["name"].split(" ", 1)[0] == kind]
         parts.append(f"## {kind}\n\n{_table(mine)}\n\n{_summary(mine)}")
+    if masked:
+        parts.append(f"{ATTENTION}\n{_attention(masked)}")
+    timed += masked
     missing = [[r["name"], r.get("failed", "a dry run")] for r in rows if r not in timed]
     if missing:
         parts.append("## Not timed\n\n" + markdown(["product", "reason"], missing))
     known = sorted({f"{r['date']}, {r['gpu']}, PyTorch {r['torch']}" for r in timed})
     parts += [f"{'; '.join(known)}."] if known else []
     return "\n\n".join(p.strip() for p in parts) + "\n"
+
+
+def _us(row: Row) -> float | None:
+    found: float | None = row["listed"]["us"] if "listed" in row else row["tiles"][0]["us"]
+    return found
+
+
+def _attention(rows: Sequence[Row]) -> str:
+    table = [
+        [
+            row["name"].removeprefix("attention of "), f"{row['share']:.2f}", f"{row['listed']['us']:.1f}",
+            f"{row['all']['us']:.1f}", f"{row['all']['us'] / row['listed']['us']:.2f}",
+            *("-" if row.get(k) is None else f"{row[k]:.1f}" for k in ("masked", "unmasked")),
+            f"{row['listed']['error']:.1e}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    head = ["tokens", "keys seen", "listed", "all", "gain", "PyTorch, masked", "PyTorch, no mask", "error"]
+    return markdown(head, table)
 
 
 def _table(rows: Sequence[Row]) -> str:
