@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp, log
 from pathlib import Path
+from textwrap import fill
 
 from benchmarks.alone import Row
 from benchmarks.table import markdown
@@ -17,10 +18,10 @@ Products of networks at batch 1 whose weights have two of each four elements alo
 one for [2:4](../guide/pruning.md#two-of-four-on-tensor-cores), beside PyTorch's dense product (cuBLAS) and its
 semi-structured one, by the quickest of its libraries that run: cuSPARSELt, by its default algorithm or the one that its
 search finds, and CUTLASS. Microseconds are of a CUDA graph of many calls, one behind the other. edgec's are the fastest
-of the best tiles by the model, three dense ones and six for 2:4; *chosen* is the gain between the first of each, which
-the scheduler takes without `edgec tune`. Convolutions are convolutions for edgec; for PyTorch they are the product by
-the matrix of windows, which is there already. Results of edgec's int8 are rescaled, PyTorch's stay int32. Errors are
-relative to the largest value, against float64.
+of a few tiles that the model puts first; *chosen* is the gain between the first of each form, which the scheduler takes
+without `edgec tune`. Convolutions are convolutions for edgec; for PyTorch they are the product by the matrix of
+windows, which is there already. Results of edgec's int8 are rescaled, PyTorch's stay integers. Errors are relative to the
+largest value, against float64.
 """
 ATTENTION = """## Attention with masks in blocks
 
@@ -159,7 +160,7 @@ def _summary(rows: Sequence[Row]) -> str:
     failed = sorted({f"{LIBRARIES[k]}: {r[k]['failed']}" for r in rows for k in LIBRARIES if "failed" in r.get(k, {})})
     if failed:
         parts.append("Not run: " + "; ".join(failed) + ".")
-    return " ".join(parts)
+    return fill(" ".join(parts), 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _size(row: Row) -> float:
