@@ -20,8 +20,8 @@ semi-structured one, by the quickest of its libraries that run: cuSPARSELt, by i
 search finds, and CUTLASS. Microseconds are of a CUDA graph of many calls, one behind the other. edgec's are the fastest
 of a few tiles that the model puts first; *chosen* is the gain between the first of each form, which the scheduler takes
 without `edgec tune`. Convolutions are convolutions for edgec; for PyTorch they are the product by the matrix of
-windows, which is there already. Results of edgec's int8 are rescaled, PyTorch's stay integers. Errors are relative to the
-largest value, against float64.
+windows, which is there already. Results of edgec's int8 are rescaled, PyTorch's stay integers. Errors are relative to
+the largest value, against float64.
 """
 ATTENTION = """## Attention with masks in blocks
 

@@ -18,9 +18,11 @@ from sanitized import ADDRESS_ALONE
 from small_graphs import arrays, conv, graph, pad, relu, transpose, value, weights
 from test_cuda_kernels import TOLERANCE, difference
 
+import edgec
 from edgec import ops
 from edgec.device.device import Device
 from edgec.device.load import load_device
+from edgec.errors import UsageError
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
@@ -212,6 +214,25 @@ def test_other_products_stay_dense() -> None:
     assert not is_sparse(scheduled(graph(ops.node("matmul", value("a", 3, 64, 256), each)), device))
     groups = conv(value("x", 1, 64, 12, 12), kernels(128, 32, 3, 3), 1, 1, 2)
     assert not is_sparse(scheduled(graph(transpose(groups, 0, 2, 3, 1)), device))
+
+
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+def test_networks_are_pruned_for_it_where_the_device_file_says_so(precision: str, tmp_path: Path) -> None:
+    """Each output has zeros of its own."""
+    first = relu(conv(value("x", 1, 16, 12, 12), weights(96, 16, 3, 3)))
+    network = graph(conv(relu(conv(pad(first, 1, 1), weights(96, 96, 3, 3))), weights(8, 96, 1, 1)))
+    asked = {"prune": "2:4", "precision": precision, "compile": False, "start": "simplify"}
+    asked |= {"calibrate": "random"} if precision == "int8" else {}
+    with pytest.raises(UsageError, match="gains nothing on this device") as error:
+        edgec.build(network, tmp_path / "refused", device="jetson", **asked)
+    assert error.value.hint is not None and "two_of_four_gain" in error.value.hint
+    file = tmp_path / "own.toml"
+    file.write_text('base = "jetson"\n[costs.tensor_tile]\ntwo_of_four_gain = 0.01\n')
+    built = edgec.build(network, tmp_path / "built", device=str(file), **asked)
+    records = [k.schedule for k in built.program.kernels if isinstance(k.schedule, GpuContract)]
+    assert sum(map(is_sparse, records)) == 1
+    (mask,) = built.stages["compress"].pruned.masks.values()
+    assert len(np.unique(mask.reshape(len(mask), -1), axis=0)) == len(mask)
 
 
 if __name__ == "__main__":
