@@ -31,7 +31,7 @@ from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu.choose import choose
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import TensorTile
-from edgec.schedule.gpu.two_of_four import packed
+from edgec.schedule.gpu.two_of_four import packed, sparse_offers
 from edgec.schedule.gpu.variants import proposed
 from edgec.schedule.options import ScheduleOptions
 
@@ -214,6 +214,17 @@ def test_other_products_stay_dense() -> None:
     assert not is_sparse(scheduled(graph(ops.node("matmul", value("a", 3, 64, 256), each)), device))
     groups = conv(value("x", 1, 64, 12, 12), kernels(128, 32, 3, 3), 1, 1, 2)
     assert not is_sparse(scheduled(graph(transpose(groups, 0, 2, 3, 1)), device))
+
+
+def test_tiles_have_room_for_results_and_whole_steps() -> None:
+    """Sums pass through shared memory in rows that are eight longer than a tile."""
+    for name in ("jetson", "cuda_sm86", "cuda_sm90"):
+        for element in ("f16", "bf16", "s8"):
+            found = list(sparse_offers(4096, 4096, load_device(name), element))
+            assert len({(t.m, t.n, t.k, t.slices) for t in found}) >= 12, (name, element)
+            for t in found:
+                assert t.shared_bytes >= 4 * t.m * (t.n + 8) and t.steps % t.slices == 0, t.name
+                assert t.whole is (name == "cuda_sm90") and t.l_room * t.bytes % 16 == 0, t.name
 
 
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
