@@ -20,6 +20,7 @@ import numpy as np
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.nest import is_fixed, most
+from edgec.schedule.contract.sparse import is_sparse
 from edgec.schedule.flat import evaluate_over, is_constant
 from edgec.schedule.gpu.kernel import FEW_ROWS
 from edgec.schedule.gpu.product import Product
@@ -67,6 +68,8 @@ def has_two_of_four(p: Product, device: Device) -> bool:
         return False
     if X.free_variables(p.l) - {*p.n, *p.k} or prod(map(most, (*p.batch, *p.m))) <= FEW_ROWS:
         return False
+    if not any(is_sparse(load.value.data) for load in X.loads(p.l)):
+        return False  # told without evaluating all
     values = _values(p)
     return bool(values.any()) and bool((_groups(values != 0).sum(axis=1) <= 2).all())
 
