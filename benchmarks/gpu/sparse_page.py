@@ -31,6 +31,8 @@ same without the list; PyTorch's is scaled_dot_product_attention with the mask, 
 """
 #: A gain that makes the form the default.
 ENOUGH = 1.15
+#: An error of results that are of another product, or of another type.
+WRONG = 0.05
 LIBRARIES = {"cusparselt": "cuSPARSELt", "searched": "cuSPARSELt, searched", "cutlass": "CUTLASS"}
 
 
@@ -41,8 +43,9 @@ def best(row: Row, sparse: bool, chosen: bool = False) -> Row:
 
 
 def semi_structured(row: Row) -> tuple[str, Row] | None:
-    """The faster of PyTorch's libraries, with its name."""
-    found = [(name, row[key]) for key, name in LIBRARIES.items() if row.get(key, {}).get("us")]
+    """The fastest of PyTorch's libraries whose results are right, with its name."""
+    told = [(name, row.get(key, {})) for key, name in LIBRARIES.items()]
+    found = [(name, one) for name, one in told if one.get("us") and one["error"] <= WRONG]
     return min(found, key=lambda pair: pair[1]["us"]) if found else None
 
 
@@ -157,9 +160,15 @@ def _summary(rows: Sequence[Row]) -> str:
         "semi-structured": max([o["error"] for _, o in theirs], default=0.0),
     }  # fmt: skip
     parts.append("Largest errors: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()) + ".")
-    failed = sorted({f"{LIBRARIES[k]}: {r[k]['failed']}" for r in rows for k in LIBRARIES if "failed" in r.get(k, {})})
+    failed = {f"{LIBRARIES[k]} ({r[k]['failed']})" for r in rows for k in LIBRARIES if "failed" in r.get(k, {})}
+    failed |= {
+        f"{LIBRARIES[k]} (its results are wrong, or do not fit into their type)"
+        for r in rows
+        for k in LIBRARIES
+        if r.get(k, {}).get("error", 0.0) > WRONG
+    }
     if failed:
-        parts.append("Not run: " + "; ".join(failed) + ".")
+        parts.append("Left out: " + "; ".join(sorted(failed)) + ".")
     return fill(" ".join(parts), 120, break_long_words=False, break_on_hyphens=False)
 
 
