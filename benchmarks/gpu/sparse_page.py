@@ -155,11 +155,10 @@ def _summary(rows: Sequence[Row]) -> str:
         mean = _mean([r["cublas"]["us"] / o["us"] for r, o in theirs])
         parts.append(f"PyTorch's semi-structured product has {mean:.2f} of its dense one's speed.")
     errors = {
-        "dense": max(best(r, False)["error"] for r in rows), "2:4": max(best(r, True)["error"] for r in rows),
-        "cuBLAS": max([r["cublas"]["error"] for r in both], default=0.0),
-        "semi-structured": max([o["error"] for _, o in theirs], default=0.0),
+        "dense": [best(r, False)["error"] for r in rows], "2:4": [best(r, True)["error"] for r in rows],
+        "cuBLAS": [r["cublas"]["error"] for r in both], "semi-structured": [o["error"] for _, o in theirs],
     }  # fmt: skip
-    parts.append("Largest errors: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()) + ".")
+    parts.append("Largest errors: " + ", ".join(f"{name} {max(e):.1e}" for name, e in errors.items() if e) + ".")
     failed = {f"{LIBRARIES[k]} ({r[k]['failed']})" for r in rows for k in LIBRARIES if "failed" in r.get(k, {})}
     failed |= {
         f"{LIBRARIES[k]} (its results are wrong, or do not fit into their type)"
