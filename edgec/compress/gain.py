@@ -95,7 +95,7 @@ def _is_tiled(layer: Layer) -> bool:
 
 
 def _rounds(layer: Layer, device: Device, size: int) -> float:
-    """Seconds of the rounds of a tile, where a factor of k has so many bytes; rounding to int8 takes as long as some."""
+    """Seconds of the rounds of a tile, where a factor has ``size`` bytes; rounding to int8 takes as long as some."""
     costs = device.costs.tensor_tile
     depth = prod(layer.weights.shape[d] for d in layer.summed)
     rounds = ceil(depth * size / _ROUND) + (_ROUNDING_ROUNDS if size == 1 else 0.0)
