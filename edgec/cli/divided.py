@@ -20,24 +20,30 @@ Over = Annotated[
         "--over", metavar="DEVICE@LINK", rich_help_panel=_PANEL, help="Divide it: a worker, once for each (host@local)."
     ),
 ]
+Gpus = Annotated[
+    Optional[int],
+    typer.Option("--gpus", metavar="N", rich_help_panel=_PANEL, help="Divide it between N GPUs of one machine (CUDA)."),
+]
 Split = Annotated[
     str,
     typer.Option(
-        "--split", metavar="KIND", rich_help_panel=_PANEL, help="With --over: auto, pipeline, rows or tensor."
+        "--split", metavar="KIND", rich_help_panel=_PANEL,
+        help="With --over: auto, pipeline, rows or tensor; with --gpus: auto, rows or tensor.",
     ),
-]
+]  # fmt: skip
 Goal = Annotated[
     str,
     typer.Option("--goal", metavar="GOAL", rich_help_panel=_PANEL, help="With --over: for throughput, or for latency."),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", rich_help_panel=_PANEL, help="With --over: divide it even where that is slower.")
+    bool,
+    typer.Option("--force", rich_help_panel=_PANEL, help="With --over or --gpus: divide it even where that is slower."),
 ]
 LinkSpeed = Annotated[
     Optional[str],
     typer.Option(
         "--link-speed", metavar="BITS[/MS]", rich_help_panel=_PANEL,
-        help="With --over: links of 1G or 100M/0.5 bits a second and milliseconds; else measured.",
+        help="With --over or --gpus: links of 1G or 100M/0.5 bits a second and milliseconds; else measured.",
     ),
 ]  # fmt: skip
 Shard = Annotated[
@@ -63,6 +69,22 @@ Workers = Annotated[
 ]  # fmt: skip
 
 
+def build_for_gpus(
+    model: str, out: Path | None, gpus: int, settings: Settings, wanted: dict[str, Any], others: dict[str, Any]
+) -> Answer:
+    """The answer of `edgec build --gpus`; ``others`` are options that only other builds have."""
+    from edgec.distribute.gpus import build_gpus
+    from edgec.report import gpus as report
+
+    for name, given in others.items():
+        if given:
+            raise UsageError("is not for several GPUs", hint="leave it out, or --gpus", where=name)
+    folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
+    with shown() as progress:
+        built = build_gpus(model, folder, gpus=gpus, progress=progress, **wanted, **settings)
+    return Answer(report.record(built), report.draw)
+
+
 def build_divided(
     model: str, out: Path | None, over: list[str], settings: Settings, wanted: dict[str, Any], others: dict[str, Any]
 ) -> Answer:
@@ -85,7 +107,7 @@ def refuse_alone(wanted: dict[str, Any]) -> None:
     usual = {"split": "auto", "goal": "throughput", "force": False, "link_speed": None, "shard": (), "memory": None}
     for name, given in wanted.items():
         if given != usual.get(name, given):
-            hint = "name the workers: --over host@local --over host@local"
+            hint = "name the workers: --over host@local --over host@local, or give --gpus 2"
             raise UsageError("is for several devices", hint=hint, where=f"--{name.replace('_', '-')}")
 
 

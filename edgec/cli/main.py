@@ -129,6 +129,7 @@ def build(
         typer.Option("--box", metavar="FILE:DISTANCE", help="The inputs that the budget certified_error is about."),
     ] = None,
     over: divided.Over = None,
+    gpus: divided.Gpus = None,
     split: divided.Split = "auto",
     goal: divided.Goal = "throughput",
     force: divided.Force = False,
@@ -141,14 +142,18 @@ def build(
         "split": split, "goal": goal, "force": force, "link_speed": link_speed, "shard": tuple(shard or ()),
         "memory": memory,
     }  # fmt: skip
+    alone: dict[str, Any] = {
+        "--bindings": bindings, "--app": app, "--abi": abi, "--normalize": normalize, "--labels": labels,
+        "--lock": lock, "--save-stages": save_stages, "--tune": tune,
+        "--from": start != "import", "--until": until != "emit",
+        "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
+        "--box": box,
+    }  # fmt: skip
+    if gpus is not None:
+        others = {"--over": over, "--shard": shard, "--memory": memory, "--goal": goal != "throughput", **alone}
+        kept = {key: wanted[key] for key in ("split", "force", "link_speed")}
+        return divided.build_for_gpus(model, out, gpus, settings, {**kept, "compile": compile}, others)
     if over:
-        alone: dict[str, Any] = {
-            "--bindings": bindings, "--app": app, "--abi": abi, "--normalize": normalize, "--labels": labels,
-            "--lock": lock, "--save-stages": save_stages, "--tune": tune,
-            "--from": start != "import", "--until": until != "emit",
-            "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
-            "--box": box,
-        }  # fmt: skip
         return divided.build_divided(model, out, over, settings, {**wanted, "compile": compile}, alone)
     divided.refuse_alone(wanted)
     from edgec import api

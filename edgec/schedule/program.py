@@ -382,7 +382,26 @@ class Program:
     levels: tuple[Part, ...] = ()  # of a library for several processors: their programs, over the same weights
     training: Training | None = None  # the step that trains weights which this program takes as inputs
     bounds: Program | None = None  # of the outputs, over the same weights
+    ranks: Ranks | None = None  # of several GPUs that run it together, each on weights of its own
     choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The programs of the GPUs behind the first, and the network that all of them compute together.
+
+    They differ from the first one's in their weights alone. ``slices`` are the names of the inputs and outputs of which
+    each GPU has its part, in order; of all others each has the whole.
+    """
+
+    others: tuple[Program, ...]
+    graph: Graph
+    slices: frozenset[str]
+
+    @property
+    def count(self) -> int:
+        """Number of GPUs."""
+        return 1 + len(self.others)
 
 
 @dataclass(frozen=True, eq=False)

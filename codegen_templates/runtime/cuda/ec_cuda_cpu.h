@@ -320,6 +320,8 @@ EC_CPU cudaMalloc(void **p, size_t bytes) {
   *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
   return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
+EC_CPU cudaSetDevice(int) { return cudaSuccess; }
+EC_CPU cudaGetDevice(int *device) { *device = 0; return cudaSuccess; }
 EC_CPU cudaMallocManaged(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
 EC_CPU cudaHostAlloc(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
 EC_CPU cudaFreeHost(void *p) { free(p); return cudaSuccess; }
