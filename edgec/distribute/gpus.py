@@ -15,26 +15,21 @@ from edgec.build import Buildable, read
 from edgec.compress import Compressed
 from edgec.device.compilers import compiler_for
 from edgec.device.device import Device
-from edgec.distribute.consecutive import Chain
-from edgec.distribute.pieces import SPLITS, is_product, shardings
+from edgec.distribute.offers import Offers
+from edgec.distribute.pieces import SPLITS
 from edgec.distribute.places import speed_of
-from edgec.distribute.ranked import Ranked, ranked
-from edgec.distribute.sweep import Exchange, first_axes, sweep
+from edgec.distribute.ranked import Ranked
+from edgec.distribute.sweep import Exchange
 from edgec.emit.collectives import is_exchange
 from edgec.emit.project import Project
 from edgec.errors import DeviceError, UsageError
-from edgec.fuse import Plan
 from edgec.fuse.cost_model import CostModel
-from edgec.fuse.plan import plan as plan_graph
-from edgec.ir.graph import Graph, Node
-from edgec.ir.types import DTYPES
+from edgec.ir.graph import Graph
 from edgec.options import Options, Settings, resolve
-from edgec.partition.assign import readers_of
 from edgec.pipeline.context import Context
 from edgec.pipeline.preprocessing import with_preprocessing
 from edgec.pipeline.stages import emit
 from edgec.progress import Progress, silent
-from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Program, Ranks
 from edgec.text import counted, one_of, printable
@@ -44,6 +39,8 @@ if TYPE_CHECKING:
 
 #: GPUs of one machine, at most.
 MOST_GPUS = 8
+#: The part of the price of exchanges that counts where a division is forced that does not pay.
+CHEAP = 0.01
 #: Times that several GPUs must be faster than one: predictions are no better than that.
 WORTH = 1.05
 
@@ -106,10 +103,13 @@ def build_gpus(
     whole = _program(compressed.graph, context)
     alone_s = predicted(whole, options.device)
     progress("divide", counted(gpus, "GPU"))
-    found = division(compressed.graph, options, exchange, alone_s, split)
-    programs = [_program(graph, context) for graph in found.graphs]
+    offers = Offers.of(compressed.graph, options, exchange.ranks, alone_s, split)
+    found, programs = _divided(offers, exchange, context)
     seconds = predicted(programs[0], options.device, exchange)
     pays = alone_s >= WORTH * seconds
+    if force and not pays:  # as much as can be, whatever crosses
+        found, programs = _divided(offers, exchange.times(CHEAP), context)
+        seconds = predicted(programs[0], options.device, exchange)
     verdict = _told(seconds, alone_s, gpus, found)
     taken = pays or force
     program = whole
@@ -175,6 +175,11 @@ def exchange_of(device: Device, gpus: int, link_speed: str | None) -> Exchange:
     return Exchange(gpus, device.gpu.link_us * 1e-6, device.gpu.link_gbps * 1e9)
 
 
+def _divided(offers: Offers, exchange: Exchange, context: Context) -> tuple[Ranked, list[Program]]:
+    found = offers.division(exchange)
+    return found, [_program(graph, context) for graph in found.graphs]
+
+
 def _program(graph: Graph, context: Context) -> Program:
     own: Program = pipeline.run(graph, context, "fuse", "schedule").result
     if own.states or own.single is not None:
@@ -195,53 +200,6 @@ def predicted(program: Program, device: Device, exchange: Exchange | None = None
         own = k.schedule.predicted_seconds(device)
         total += own if own is not None else sum(model(s.block) for s in k.steps if s.block is not None)
     return total
-
-
-def division(graph: Graph, options: Options, exchange: Exchange, alone_s: float, split: str) -> Ranked:
-    """The graphs of ranks with the least predicted time. Raises UsageError where ranks cannot share any work."""
-    device, ranks = options.device, exchange.ranks
-    plan = plan_graph(graph, options.fuse, gpu=True, head=largest_head(device), siblings=False)
-    chain = chain_with_products(plan, device, alone_s)
-    offered = [tuple(shardings(v, chain.operands[v], ranks, split)) for v in chain.values]
-    width = {"fp16": 2, "bf16": 2}.get(device.precision, 4)
-
-    def bytes_of(n: Node) -> int:
-        return int(n.type.elements) * min(width, DTYPES[n.type.dtype].itemsize)
-
-    sizes = {n: bytes_of(n) for n in chain.values}
-    rows = {n: first_axes(n, ranks) for n in chain.graph.inputs} if split != "tensor" else {}
-    found = sweep(chain, offered, exchange, sizes, rows)
-    if found is None:
-        raise UsageError(
-            f"nothing can be divided in {ranks} equal parts", hint=_why_not(chain, ranks), where=f"--split {split}"
-        )
-    return ranked(chain, found, ranks)
-
-
-def chain_with_products(plan: Plan, device: Device, alone_s: float) -> Chain:
-    """The values of a plan, and the products inside its blocks: their sums are what ranks exchange.
-
-    The predicted seconds of a block are those of its first product; all together they are ``alone_s``.
-    """
-    stored = {n for n in readers_of(plan) if n.op not in ("input", "const")}
-    model, seconds, inside = CostModel(device), dict[Node, float](), set[Node]()
-    for block in plan.blocks:
-        products = [n for n in block.nodes if is_product(n)] if block.kind != "attention" else []
-        inside |= set(products)
-        seconds[products[0] if products else block.output] = model(block)
-    scale = alone_s / (sum(seconds.values()) or 1.0)
-    values = tuple(n for n in plan.graph.operations() if n in stored or n in inside)
-    return Chain(plan.graph, values, (tuple(scale * seconds.get(v, 0.0) for v in values),))
-
-
-def _why_not(chain: Chain, ranks: int) -> str:
-    """The first product whose heads or columns are not a multiple of the ranks, in words."""
-    for v in chain.values:
-        odd = [int(e) for e in v.type.shape if int(e) > 1 and int(e) % ranks]
-        if odd:
-            name = printable((chain.graph.names(v) or (v.op,))[0])
-            return f"{odd[-1]} positions of '{name}' are not a multiple of {ranks}: heads, columns or rows have to be"
-    return "no product has weights that ranks could share"
 
 
 def _told(seconds: float, alone_s: float, gpus: int, found: Ranked) -> str:

@@ -39,6 +39,10 @@ class Exchange:
     latency_s: float
     bytes_per_s: float
 
+    def times(self, factor: float) -> Exchange:
+        """The same at another price."""
+        return Exchange(self.ranks, factor * self.latency_s, self.bytes_per_s / factor)
+
     def summed(self, moved: int) -> float:
         """Seconds until every rank has the sum of values of so many bytes."""
         return self.latency_s + 2 * (self.ranks - 1) / self.ranks * moved / self.bytes_per_s
@@ -82,12 +86,14 @@ def sweep(
     exchange: Exchange,
     bytes_of: Mapping[Node, int],
     divided_inputs: Mapping[Node, Sequence[int]],
+    start_s: float = 0.0,
 ) -> Chosen | None:
     """The cheapest choice in which ranks share some work; None where there is none.
 
     ``offered`` are the shardings of each value of the chain, ``bytes_of`` the bytes of values as they lie on a device,
     and ``divided_inputs`` the dimensions of which the caller may hand each rank its slice. Outputs are handed
-    out whole by every rank, or in slices of a first dimension.
+    out whole by every rank, or in slices of a first dimension. ``start_s`` are the seconds of a value that sharing
+    does not shorten.
     """
     outputs = {n for _, n in chain.graph.outputs}
     states: dict[_State, _Way] = {(frozenset(), False): _Way(0.0, None, None)}
@@ -102,7 +108,10 @@ def sweep(
         for (there, is_shared), way in states.items():
             lies_of = dict(there)
             kept = frozenset((n, own) for n, own in there if chain.last.get(n, -1) > k)
-            for sharding, own, seconds in _steps(value, offered[k], lies_of, chain.seconds[0][k], exchange, bytes_of):
+            fixed = min(start_s, chain.seconds[0][k])
+            for sharding, own, seconds in _steps(
+                value, offered[k], lies_of, (fixed, chain.seconds[0][k] - fixed), exchange, bytes_of
+            ):
                 if value in outputs and not own.whole and not _is_first(value, own.axis):
                     continue
                 after = kept | {(value, own)} if chain.last.get(value, -1) > k else kept
@@ -119,15 +128,18 @@ def _steps(
     value: Node,
     offered: Sequence[Sharding],
     lies_of: dict[Node, Lies],
-    seconds: float,
+    seconds: tuple[float, float],
     exchange: Exchange,
     bytes_of: Mapping[Node, int],
 ) -> Iterator[tuple[Sharding, Lies, float]]:
-    """The shardings of a value for which all is there, how it lies then, and the seconds."""
+    """The shardings of a value for which all is there, how it lies then, and the seconds.
+
+    ``seconds`` are those of the whole value: what sharing does not shorten, and what it does.
+    """
     for sharding in offered:
         if not all(lies_of[n].has(needed) for n, needed in sharding.needs if n in lies_of):
             continue
-        own = seconds * min(sharding.share, 1.0)
+        own = seconds[0] + seconds[1] * min(sharding.share, 1.0)
         if sharding.kind == "all":
             yield sharding, Lies(True, None), own
         elif sharding.kind == "sums":

@@ -18,7 +18,11 @@ from edgec.schedule.program import Kernel, Program, Ranks
 from edgec.text import listed
 
 #: Pages of a project for several GPUs in place of those for one.
-PAGES = {"{name}.h": "project/ranks/net.h.jinja", "{name}.cu": "project/ranks/net.cu.jinja"}
+PAGES = {
+    "{name}.h": "project/ranks/net.h.jinja",
+    "{name}.cu": "project/ranks/net.cu.jinja",
+    "{name}.py": "project/ranks/net.py.jinja",
+}
 #: Types of elements as the runtime numbers them (`ec_ranks.h`).
 TYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16")
 
