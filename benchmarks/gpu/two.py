@@ -1,12 +1,12 @@
 """An encoder of BERT-large's form in fp16 on two GPUs of one machine: edgec and PyTorch, on one GPU and on both.
 
-    python -m benchmarks.gpu.two [--only PATTERN ...] [--layers 24] [--seconds 450] [--rows ROWS.jsonl] [--write PAGE]
+    python -m benchmarks.gpu.two [--only PATTERN ...] [--layers 4] [--seconds 270] [--rows ROWS.jsonl] [--write PAGE]
 
 A row is a shape and a way to run it. edgec runs on one GPU, divided by tensors with NCCL, the same through peer memory,
 and divided by rows of the batch. PyTorch runs on one GPU, by tensors with NCCL as Megatron-LM divides them (two
 processes, NCCL inside the CUDA graphs), and by rows. All runs are CUDA graphs; errors are beside PyTorch in fp32. The
-rows of a shape get ready side by side and are timed one after the other; rows are written as they come, and those that
-are there with a time are kept. ``--dry`` builds a small encoder in emulation and takes no times. Needs onnx, torch with
+rows get ready side by side and are timed one after the other; they are written as they come, and those that are there
+with a time are kept. ``--dry`` builds a small encoder in emulation and takes no times. Needs onnx, torch with
 NCCL, nvcc and two GPUs. NVLink multicast is left off.
 """
 
@@ -35,10 +35,10 @@ from benchmarks.gpu.turns import Turns, take
 from benchmarks.gpu.two_networks import Encoder
 
 DEVICE = "cuda_sm90"
-SHAPES = ((1, 128), (8, 512), (32, 512))
+SHAPES = ((8, 512), (1, 128), (32, 512))
 WAYS = ("edgec one", "edgec tensor", "edgec rows", "torch one", "torch tensor", "torch rows")
-#: The part of a shape's time in which its rows are made ready.
-READY = 0.8
+#: The part of the time in which rows are made ready.
+READY = 0.75
 #: Times that are taken of each way.
 TIMES = 7
 
@@ -257,23 +257,21 @@ def one(job: dict[str, Any]) -> None:
     take(lambda: One(entry.pop("name"), entry, Path(job["folder"]), job["is_dry"]))
 
 
-def rows_of(layers: int) -> dict[tuple[int, int], dict[str, dict[str, Any]]]:
-    """What each row is, by its shape and its name. A batch of one has no rows to divide."""
-    found: dict[tuple[int, int], dict[str, dict[str, Any]]] = {}
-    for batch, length in SHAPES:
-        for way in WAYS:
-            if batch > 1 or not way.endswith("rows"):
-                name = f"{batch}x{length}:{way.replace(' ', '-')}"
-                entry = {"name": name, "batch": batch, "length": length, "layers": layers, "way": way}
-                found.setdefault((batch, length), {})[name] = entry
-    return found
+def rows_of(layers: int) -> dict[str, dict[str, Any]]:
+    """What each row is, by its name. A batch of one has no rows to divide."""
+    return {
+        (name := f"{batch}x{length}:{way.replace(' ', '-')}"): {
+            "name": name, "batch": batch, "length": length, "layers": layers, "way": way
+        }
+        for batch, length in SHAPES for way in WAYS if batch > 1 or not way.endswith("rows")
+    }  # fmt: skip
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--only", nargs="+", default=["*"], help="patterns of rows, such as 8x512:edgec-*")
-    p.add_argument("--layers", type=int, default=24)
-    p.add_argument("--seconds", type=float, default=450, help="of the whole run")
+    p.add_argument("--layers", type=int, default=4)
+    p.add_argument("--seconds", type=float, default=270, help="of the whole run")
     p.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "two_gpus.jsonl")
     p.add_argument("--write", type=Path, help="the page of results")
     p.add_argument("--dry", action="store_true")
@@ -283,21 +281,16 @@ def main() -> None:
     if options.one or options.other:
         (one if options.one else other)(json.loads(options.one or options.other))
         return
-    end = time.time() + options.seconds
     there = {name for name, row in read_rows(options.rows).items() if row.get("ms")}
-    shapes = [
-        {n: e for n, e in rows.items() if n not in there and any(fnmatch(n, pattern) for pattern in options.only)}
-        for rows in rows_of(options.layers).values()
-    ]
-    left = [entries for entries in shapes if entries]
-    for number, entries in enumerate(left):
-        share = max(end - time.time(), 0.0) / (len(left) - number)
-        until = time.time() + READY * share
-        turns = Turns(__spec__.name, os.cpu_count() or 1, until, until + (1 - READY) * share)
-        machine = zoo_page.machine(options.dry)
-        for row in turns.rows(entries, options.dry):
-            append_row(options.rows, row | machine | {"command": shlex.join(sys.argv[1:])})
-            print(json.dumps(row)[:1500], flush=True)
+    left = {
+        name: entry for name, entry in rows_of(options.layers).items()
+        if name not in there and any(fnmatch(name, pattern) for pattern in options.only)
+    }  # fmt: skip
+    until = time.time() + READY * options.seconds
+    turns = Turns(__spec__.name, os.cpu_count() or 1, until, until + (1 - READY) * options.seconds)
+    for row in turns.rows(left, options.dry):
+        append_row(options.rows, row | zoo_page.machine(options.dry) | {"command": shlex.join(sys.argv[1:])})
+        print(json.dumps(row)[:1500], flush=True)
     text = two_page.text(list(read_rows(options.rows).values()))
     print(text)
     if options.write:

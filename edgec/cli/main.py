@@ -149,12 +149,8 @@ def build(
         "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
         "--box": box,
     }  # fmt: skip
-    if gpus is not None:
-        others = {"--over": over, "--shard": shard, "--memory": memory, "--goal": goal != "throughput", **alone}
-        kept = {key: wanted[key] for key in ("split", "force", "link_speed")}
-        return divided.build_for_gpus(model, out, gpus, settings, {**kept, "compile": compile}, others)
-    if over:
-        return divided.build_divided(model, out, over, settings, {**wanted, "compile": compile}, alone)
+    if over or gpus is not None:
+        return divided.build_divided(model, out, over, gpus, settings, {**wanted, "compile": compile}, alone)
     divided.refuse_alone(wanted)
     from edgec import api
     from edgec.artifact.folder import refuse_existing

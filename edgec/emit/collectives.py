@@ -98,7 +98,7 @@ def of_ranks(
     whole = {str(n.attributes["name"]): n.type for n in ranks.graph.inputs}
     whole |= {f" {output}": n.type for output, n in ranks.graph.outputs}
     return {
-        "ranks": ranks.count, "slices": ranks.slices, "exchanges": exchanges,
+        "ranks": 1 + len(ranks.others), "slices": ranks.slices, "exchanges": exchanges,
         "inputs": [replace(p, type=whole[p.onnx_name]) for p in values["inputs"]],
         "outputs": [replace(p, type=whole[f" {p.onnx_name}"]) for p in values["outputs"]],
     }  # fmt: skip

@@ -233,7 +233,7 @@ def files(
     in_packages = [*compiled, *([table_of_places] if table_of_places not in compiled else [])]
     result |= packages.packaged(wanted, name, result, in_packages)
     facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
-    facts_of |= {"gpus": {"count": ranks.count, "slices": sorted(ranks.slices)}} if ranks is not None else {}
+    facts_of |= {"gpus": {"count": values["ranks"], "slices": sorted(ranks.slices)}} if ranks is not None else {}
     facts_of |= {"weights": {"place": place, "file": weights.file, **weights.interface}}
     facts_of |= {"language_model": model.described} if model else {}
     facts_of |= (

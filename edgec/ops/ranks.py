@@ -16,6 +16,10 @@ from edgec.ir.types import DTYPES, STORED, Type
 PATIENCE = 60.0
 
 
+class Absent(ModelError):
+    """Another rank did not come to an exchange of values, because it failed."""
+
+
 class Meeting:
     """Threads that evaluate the graphs of all ranks in numpy, one a rank, and meet where values are exchanged."""
 
@@ -32,14 +36,14 @@ class Meeting:
         self._barrier.abort()
 
     def exchange(self, rank: int, given: np.ndarray) -> list[np.ndarray]:
-        """The values of all ranks, in order. Raises ModelError where they do not all come."""
-        self._given[rank] = given
+        """Copies of the values of all ranks, in order. Raises Absent where they do not all come."""
+        self._given[rank] = given.copy()  # it may be memory that is written again
         try:
             self._barrier.wait(PATIENCE)
             found = [v for v in self._given if v is not None]
             self._barrier.wait(PATIENCE)
         except BrokenBarrierError:
-            raise ModelError("another rank did not come to an exchange of values") from None
+            raise Absent("another rank did not come to an exchange of values") from None
         return found
 
 

@@ -21,6 +21,7 @@ from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import most
 from edgec.ir.sizes import NO_SIZES, Sizes, shape_at
 from edgec.ir.types import DTYPES
+from edgec.schedule.offer import SparseOffer
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,23 +264,6 @@ class BlockSchedule(Schedule):
         return body.value if self.overwrites(body.value) else None
 
 
-@dataclass(frozen=True)
-class SparseOffer:
-    """Predicted cost of one contraction without its zeros, by the device's cost model.
-
-    ``zeros`` is the share of weights that are zero, ``density`` that of the vectors of ``width`` weights that are not
-    all zero, ``break_even`` the share of vectors that must be zero for the sparse kernel to be the faster one.
-    """
-
-    zeros: float
-    density: float
-    width: int
-    dense_cycles: float
-    sparse_cycles: float
-    break_even: float
-    taken: bool
-
-
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One kernel: the schedule it is rendered from, and the buffers it accesses.
@@ -388,20 +372,14 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """The programs of the GPUs behind the first, and the network that all of them compute together.
+    """The programs of the GPUs behind the first, which differ from it in weights alone, and the whole network.
 
-    They differ from the first one's in their weights alone. ``slices`` are the names of the inputs and outputs of which
-    each GPU has its part, in order; of all others each has the whole.
+    ``slices`` are names of the inputs and outputs of which each GPU has its part, in order; of others it has all.
     """
 
     others: tuple[Program, ...]
     graph: Graph
     slices: frozenset[str]
-
-    @property
-    def count(self) -> int:
-        """Number of GPUs."""
-        return 1 + len(self.others)
 
 
 @dataclass(frozen=True, eq=False)
