@@ -36,7 +36,7 @@ from benchmarks.gpu.two_networks import Encoder
 
 DEVICE = "cuda_sm90"
 SHAPES = ((8, 512), (1, 128), (32, 512))
-WAYS = ("edgec one", "edgec tensor", "edgec rows", "torch one", "torch tensor", "torch rows")
+WAYS = ("edgec one", "edgec nccl", "edgec peer", "edgec rows", "torch one", "torch tensor", "torch rows")
 #: The part of the time in which rows are made ready.
 READY = 0.75
 #: Times that are taken of each way.
@@ -59,7 +59,7 @@ class One:
         batch, length = (2, 16) if is_dry else (entry["batch"], entry["length"])
         self.encoder = Encoder(1 if is_dry else entry["layers"], batch, length, **small)
         self.system, self.way = entry["way"].split()
-        self.calls: dict[str, Callable[[int], float]] = {}
+        self.call: Callable[[int], float] | None = None
 
     def _begin(self, step: str) -> None:
         self.row["step"] = step
@@ -109,30 +109,23 @@ class One:
         if self.way == "one":
             edgec.build(model, folder, **given)
         else:
-            built = edgec.build_gpus(model, folder, gpus=2, split=self.way, force=True, **given)
+            split = "rows" if self.way == "rows" else "tensor"
+            built = edgec.build_gpus(model, folder, gpus=2, split=split, force=True, **given)
             self.row |= {"verdict": built.verdict, "sums": built.sums, "gathers": built.gathers}
         self.row["build_s"] = round(time.perf_counter() - begun, 1)
-        ways = {"one": [""], "tensor": ["nccl", "peer"], "rows": ["peer"]}[self.way]
-        for exchange in ways:
-            self._begin(f"open {exchange}")
-            try:
-                self._open(folder, exchange)
-            except Exception as error:
-                self.row[f"{exchange}_failed"] = f"{type(error).__name__}: {error}"[:300]
-
-    def _open(self, folder: Path, exchange: str) -> None:
-        os.environ["EDGEC_EXCHANGE"] = exchange
-        spec = importlib.util.spec_from_file_location(f"net_{exchange}", folder / "net.py")
+        self._begin("open")
+        os.environ["EDGEC_EXCHANGE"] = self.way if self.way in ("nccl", "peer") else ""
+        spec = importlib.util.spec_from_file_location("net", folder / "net.py")
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         network = module.Net()
+        self.row["exchange"] = getattr(network, "exchange", None)
+        self._begin("run")
         for _ in range(2):
             network.poison(0xFF)
-            error = self._error(network(self.given))
-        self.row.setdefault("errors", {})[exchange or "one"] = error
-        if not self.is_dry:
-            self.calls[exchange or "one"] = lambda runs: float(network.milliseconds(runs))
+            self.row["error"] = self._error(network(self.given))
+        self.call = lambda runs: float(network.milliseconds(runs))
 
     # ---- PyTorch
 
@@ -142,10 +135,10 @@ class One:
         self._begin("torch")
         if self.way == "one":
             run, x = Part(self.encoder, self.weights, "one", 0).captured()
-            self.calls["one"] = lambda runs: between_events(run, runs)
+            self.call = lambda runs: between_events(run, runs)
             run()
             torch.cuda.synchronize()
-            self.row["errors"] = {"one": self._error(x().float().cpu().numpy())}
+            self.row["error"] = self._error(x().float().cpu().numpy())
             return
         job = {"encoder": vars(self.encoder), "way": self.way, "meet": str(self.folder / "meet")}
         other = subprocess.Popen(
@@ -163,18 +156,16 @@ class One:
         timed(1)
         own = result().float().cpu().numpy()
         wanted = self.wanted[: own.shape[0]]
-        self.row["errors"] = {self.way: float(np.abs(own - wanted).max() / np.abs(wanted).max())}
-        self.calls[self.way] = timed
+        self.row["error"] = float(np.abs(own - wanted).max() / np.abs(wanted).max())
+        self.call = timed
 
     def time(self) -> None:
-        self.row["ms"], self.row["spread"] = {}, {}
-        for name, call in self.calls.items():
-            try:
-                first = call(3)
-                found = sorted(call(many(first)) for _ in range(TIMES))
-                self.row["ms"][name], self.row["spread"][name] = found[TIMES // 2], found[-1] - found[0]
-            except Exception as error:
-                self.row[f"{name}_failed"] = f"{type(error).__name__}: {error}"[:300]
+        if self.call is not None and not self.is_dry:
+            runs = many(self.call(3))
+            found = sorted(self.call(runs) for _ in range(TIMES))
+            if found[0] < 0:
+                raise RuntimeError("a run failed while it was timed")
+            self.row["ms"], self.row["spread"] = found[TIMES // 2], found[-1] - found[0]
         self.row["step"] = "done"
 
 

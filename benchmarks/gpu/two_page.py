@@ -17,12 +17,11 @@ memory by edgec's own kernel. By rows, each GPU has half of the batch and all we
 divides in the same ways, in two processes, with NCCL inside its CUDA graphs; its kernels are cuBLAS's and those of
 its attention, not compiled further. NVLink multicast is off. Errors are beside PyTorch in fp32, over the largest value.
 """
-#: The columns: a row's system and way, and the exchange of values.
-COLUMNS = {
-    "edgec, one": ("edgec one", "one"), "edgec, tensor, NCCL": ("edgec tensor", "nccl"),
-    "edgec, tensor, peer memory": ("edgec tensor", "peer"), "edgec, rows": ("edgec rows", "peer"),
-    "PyTorch, one": ("torch one", "one"), "PyTorch, tensor, NCCL": ("torch tensor", "tensor"),
-    "PyTorch, rows": ("torch rows", "rows"),
+#: Ways in words.
+WAYS = {
+    "edgec one": "edgec, one GPU", "edgec nccl": "edgec, tensor, NCCL", "edgec peer": "edgec, tensor, peer memory",
+    "edgec rows": "edgec, rows", "torch one": "PyTorch, one GPU", "torch tensor": "PyTorch, tensor, NCCL",
+    "torch rows": "PyTorch, rows",
 }  # fmt: skip
 
 
@@ -32,42 +31,35 @@ def text(rows: Sequence[Row]) -> str:
     known = {(r["batch"], r["length"], r["way"]): r for r in rows}
     table = []
     for batch, length in shapes:
-        alone = _ms(known.get((batch, length, "edgec one")), "one")
-        theirs = _ms(known.get((batch, length, "torch one")), "one")
-        for title, (way, exchange) in COLUMNS.items():
-            row = known.get((batch, length, way))
-            ms = _ms(row, exchange)
-            if row is None or ms is None:
-                continue
-            own = alone if way.startswith("edgec") else theirs
-            table.append(
-                [f"{batch} x {length}", title, f"{ms:.3f} ± {row['spread'][exchange]:.3f}",
-                 f"{own / ms:.2f}" if own else "-", f"{theirs / ms:.2f}" if theirs else "-",
-                 f"{row['errors'][exchange]:.0e}"]
-            )  # fmt: skip
+        alone = {system: known.get((batch, length, f"{system} one"), {}).get("ms") for system in ("edgec", "torch")}
+        for way, words in WAYS.items():
+            row = known.get((batch, length, way), {})
+            if row.get("ms"):
+                own, theirs = alone[way.split()[0]], alone["torch"]
+                table.append(
+                    [f"{batch} x {length}", words, f"{row['ms']:.3f} ± {row['spread']:.3f}",
+                     f"{own / row['ms']:.2f}" if own else "-", f"{theirs / row['ms']:.2f}" if theirs else "-",
+                     f"{row['error']:.0e}"]
+                )  # fmt: skip
     layers = ", ".join(str(n) for n in dict.fromkeys(r["layers"] for r in rows))
     head = ["shape", "way", "ms", "over one GPU", "over PyTorch on one", "error"]
-    parts = [HEAD.format(layers=layers or 24), markdown(head, table, text_columns=2)]
-    told = [[f"{r['batch']} x {r['length']}", r["way"], r["verdict"]] for r in rows if r.get("verdict")]
+    parts = [HEAD.format(layers=layers), markdown(head, table, text_columns=2)]
+    told = [[f"{r['batch']} x {r['length']}", WAYS[r["way"]], r["verdict"]] for r in rows if r.get("verdict")]
     if told:
         parts.append(
             "## Predictions of the builds\n\n" + markdown(["shape", "way", "prediction"], told, text_columns=3)
         )
-    failed = [[r["name"], key, str(r[key])] for r in rows for key in r if key.endswith("_failed")]
-    failed += [[r["name"], "row", _reason(r)] for r in rows if not r.get("ms")]
+    graphs = [[r["name"], str(r["exchange"][1])] for r in rows if r.get("exchange") and r["exchange"][1]]
+    if graphs:
+        parts.append("Launched one by one, without CUDA graphs:\n\n" + markdown(["row", "reason"], graphs))
+    failed = [[r["name"], _reason(r)] for r in rows if not r.get("ms")]
     if failed:
-        parts.append("## Not timed\n\n" + markdown(["row", "part", "reason"], failed, text_columns=3))
+        parts.append("## Not timed\n\n" + markdown(["row", "reason"], failed, text_columns=2))
     machine = next((r["machine"] for r in rows if "machine" in r), {})
     said = "\n".join(dict.fromkeys(f"python -m benchmarks.gpu.two {r['command']}" for r in rows if "command" in r))
-    parts.append(
-        f"{machine.get('date')}; two {machine.get('gpu')}; PyTorch {machine.get('torch')}.\n\n```sh\n{said}\n```"
-    )
+    made = f"{machine.get('date')}; two {machine.get('gpu')}; PyTorch {machine.get('torch')}."
+    parts.append(f"{made}\n\n```sh\n{said}\n```")
     return "\n\n".join(part.strip() for part in parts) + "\n"
-
-
-def _ms(row: Row | None, exchange: str) -> float | None:
-    found = (row or {}).get("ms", {}).get(exchange)
-    return float(found) if found is not None else None
 
 
 def _reason(row: Row) -> str:

@@ -42,6 +42,11 @@ class Exchange:
     type: int
     comment: str
 
+    @property
+    def bytes(self) -> int:
+        """Bytes that a rank gives."""
+        return self.elements * DTYPES[TYPES[self.type]].itemsize
+
 
 def is_exchange(kernel: Kernel) -> bool:
     """Is a kernel of a program an exchange between ranks?"""
@@ -99,6 +104,7 @@ def of_ranks(
     whole |= {f" {output}": n.type for output, n in ranks.graph.outputs}
     return {
         "ranks": 1 + len(ranks.others), "slices": ranks.slices, "exchanges": exchanges,
+        "most_exchanged": max((x.bytes for x in exchanges), default=0),
         "inputs": [replace(p, type=whole[p.onnx_name]) for p in values["inputs"]],
         "outputs": [replace(p, type=whole[f" {p.onnx_name}"]) for p in values["outputs"]],
     }  # fmt: skip

@@ -22,12 +22,13 @@ static inline __attribute__((unused)) size_t ec_rank_bytes(int type) {
 
 #ifdef EC_ON_CPU
 
-typedef struct { int opened; } ec_ranks;
-static inline __attribute__((unused)) const char *ec_ranks_open(ec_ranks *r) {
-  r->opened = 1;
+typedef struct { bool is_open; } ec_ranks;
+static inline __attribute__((unused)) const char *ec_ranks_open(ec_ranks *r, size_t) {
+  r->is_open = true;
   return 0;
 }
-static inline __attribute__((unused)) void ec_ranks_close(ec_ranks *r) { r->opened = 0; }
+static inline __attribute__((unused)) void ec_ranks_close(ec_ranks *r) { r->is_open = false; }
+static inline __attribute__((unused)) bool ec_ranks_is_peer(const ec_ranks *, bool, size_t) { return true; }
 static inline __attribute__((unused)) const char *ec_ranks_way(const ec_ranks *) { return "emulated"; }
 
 template <class T, class Wide, Wide (*READ)(T), T (*WRITTEN)(Wide)>
@@ -64,7 +65,8 @@ static inline __attribute__((unused)) void ec_ranks_exchanged(bool is_sum, const
 #undef EC_ADDED
 }
 
-static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, bool is_sum, const void *const *given, void *const *received, size_t elements, int type, const cudaStream_t *) {
+static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, int first, int last, bool is_sum, const void *const *given, void *const *received, size_t elements, int type, const cudaStream_t *) {
+  if (first != 0 || last != EC_RANKS) return "one thread exchanges the values of all ranks";
   struct Pointers { const void *given[EC_RANKS]; void *received[EC_RANKS]; } all;
   memcpy(all.given, given, sizeof all.given);
   memcpy(all.received, received, sizeof all.received);
@@ -86,42 +88,57 @@ static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, 
 #define EC_PEER_MOST (1 << 20)
 #endif
 
-enum { EC_PEER_BLOCKS = 64, EC_PEER_THREADS = 512 };
+enum { EC_PEER_BLOCKS = 128, EC_PEER_THREADS = 512 };
 
-/* What a rank tells the others: the number of the exchange that its thread block has begun, and ended. */
+/* What reaches a rank: from every other one the number of the exchange whose values its thread block has sent. */
 typedef struct {
-  unsigned begun[EC_PEER_BLOCKS][EC_RANKS], ended[EC_PEER_BLOCKS][EC_RANKS];
+  unsigned arrived[EC_PEER_BLOCKS][EC_RANKS];
   unsigned number[EC_PEER_BLOCKS]; /* exchanges of this rank's own block so far */
 } ec_signals;
 
+/* The ranks as their kernels see them. ``rooms`` are where values of the others arrive: two rooms by turns, each with
+ * ``words`` of 16 bytes for every rank. A rank sends for the second exchange after this one when all others have sent for
+ * the next one, and so have read what they got for this one. Every exchange has as many thread blocks, for the numbers
+ * of all of them to be equal. */
 typedef struct {
-  const void *given[EC_RANKS];
   ec_signals *signals[EC_RANKS];
+  uint4 *rooms[EC_RANKS];
+  size_t words;
 } ec_peers;
 
 static __device__ __forceinline__ void ec_signal(unsigned *p, unsigned number) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(number) : "memory");
 }
+/* Waits for some ten seconds at most: where another rank does not come, the run ends with an error. */
 static __device__ __forceinline__ void ec_await(const unsigned *p, unsigned number) {
   unsigned there;
-  do asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(there) : "l"(p) : "memory");
-  while ((int)(there - number) < 0);
+  for (unsigned tries = 0;; ++tries) {
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(there) : "l"(p) : "memory");
+    if ((int)(there - number) >= 0) return;
+    if (tries >> 25) __trap();
+  }
 }
-static __device__ __forceinline__ void ec_meet_begun(const ec_peers &all, int rank, unsigned number) {
-  if (threadIdx.x < EC_RANKS) {
-    ec_signal(&all.signals[threadIdx.x]->begun[blockIdx.x][rank], number);
-    ec_await(&all.signals[rank]->begun[blockIdx.x][threadIdx.x], number);
+/* Sends the thread block's part of a value to the others, and waits for their parts; the room that these are in. */
+static __device__ __forceinline__ const uint4 *ec_peers_meet(const ec_peers &all, int rank, const uint4 *given, size_t words) {
+  ec_let_next();
+  ec_wait();
+  const unsigned number = all.signals[rank]->number[blockIdx.x] + 1;
+  const size_t room = (number & 1) * EC_RANKS * all.words, step = (size_t)gridDim.x * blockDim.x;
+#pragma unroll 4
+  for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < words; i += step) {
+    const uint4 own = __ldcg(given + i);
+#pragma unroll
+    for (int k = 0; k < EC_RANKS; ++k)
+      if (k != rank) all.rooms[k][room + (size_t)rank * all.words + i] = own;
   }
   __syncthreads();
-}
-/* No rank goes on before the others have read what it gave: kernels behind this one may write there. */
-static __device__ __forceinline__ void ec_meet_ended(const ec_peers &all, int rank, unsigned number) {
-  __syncthreads();
-  if (threadIdx.x < EC_RANKS) {
-    ec_signal(&all.signals[threadIdx.x]->ended[blockIdx.x][rank], number);
-    ec_await(&all.signals[rank]->ended[blockIdx.x][threadIdx.x], number);
+  if (threadIdx.x < EC_RANKS && (int)threadIdx.x != rank) {
+    ec_signal(&all.signals[threadIdx.x]->arrived[blockIdx.x][rank], number);
+    ec_await(&all.signals[rank]->arrived[blockIdx.x][threadIdx.x], number);
   }
+  __syncthreads();
   if (threadIdx.x == 0) all.signals[rank]->number[blockIdx.x] = number;
+  return all.rooms[rank] + room;
 }
 
 /* 16 bytes of elements of a type, which are added in fp32, or in their own type where that is wider. */
@@ -159,29 +176,23 @@ template <bool IS_BF16> struct ec_rank_half {
 };
 
 /* The sums of what all ranks gave, in the order of the ranks: every rank receives the same bits. ``words`` are of 16 bytes. */
-template <class Sum> static __global__ void __launch_bounds__(EC_PEER_THREADS) ec_peer_sum(ec_peers all, int rank, uint4 *received, size_t words) {
-  const unsigned number = all.signals[rank]->number[blockIdx.x] + 1;
-  ec_meet_begun(all, rank, number);
+template <class Sum> static __global__ void __launch_bounds__(EC_PEER_THREADS) ec_peer_sum(ec_peers all, int rank, const uint4 *given, uint4 *received, size_t words) {
+  const uint4 *const room = ec_peers_meet(all, rank, given, words);
+#pragma unroll 2
   for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < words; i += (size_t)gridDim.x * blockDim.x) {
-    uint4 there[EC_RANKS];
-#pragma unroll
-    for (int k = 0; k < EC_RANKS; ++k) there[k] = __ldcg((const uint4 *)all.given[k] + i);
     Sum sum;
 #pragma unroll
-    for (int k = 0; k < EC_RANKS; ++k) sum.take(there[k], k == 0);
+    for (int k = 0; k < EC_RANKS; ++k) sum.take(__ldcg(k == rank ? given + i : room + (size_t)k * all.words + i), k == 0);
     received[i] = sum.whole();
   }
-  ec_meet_ended(all, rank, number);
 }
 /* What all ranks gave, one after the other. */
-static __global__ void __launch_bounds__(EC_PEER_THREADS) ec_peer_gather(ec_peers all, int rank, uint4 *received, size_t words) {
-  const unsigned number = all.signals[rank]->number[blockIdx.x] + 1;
-  ec_meet_begun(all, rank, number);
+static __global__ void __launch_bounds__(EC_PEER_THREADS) ec_peer_gather(ec_peers all, int rank, const uint4 *given, uint4 *received, size_t words) {
+  const uint4 *const room = ec_peers_meet(all, rank, given, words);
   for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < words; i += (size_t)gridDim.x * blockDim.x) {
 #pragma unroll
-    for (int k = 0; k < EC_RANKS; ++k) received[k * words + i] = __ldcg((const uint4 *)all.given[k] + i);
+    for (int k = 0; k < EC_RANKS; ++k) received[k * words + i] = __ldcg(k == rank ? given + i : room + (size_t)k * all.words + i);
   }
-  ec_meet_ended(all, rank, number);
 }
 
 typedef struct {
@@ -193,28 +204,39 @@ typedef struct {
   int (*end)(void);
   int (*destroy)(void *);
   const char *(*words)(int);
-  ec_signals *signals[EC_RANKS]; /* null: the GPUs do not see one another's memory */
-  size_t peer_most;              /* bytes of the largest value that goes through peer memory */
+  ec_peers peers;
+  unsigned peer_blocks;
+  size_t peer_most; /* bytes of the largest value that goes through peer memory */
 } ec_ranks;
 
 static void ec_ranks_close(ec_ranks *r) {
   for (int k = 0; k < EC_RANKS; ++k) {
     cudaSetDevice(k);
     if (r->comms[k] && r->destroy) r->destroy(r->comms[k]);
-    cudaFree(r->signals[k]);
+    cudaFree(r->peers.signals[k]);
+    cudaFree(r->peers.rooms[k]);
     r->comms[k] = 0;
-    r->signals[k] = 0;
+    r->peers.signals[k] = 0;
+    r->peers.rooms[k] = 0;
   }
   r->library = 0; /* NCCL has threads of its own: it stays loaded */
 }
 
-/* Access of all GPUs to one another's memory, where they have that. */
-static cudaError_t ec_ranks_peers(ec_ranks *r) {
+static bool ec_ranks_see(void) {
   for (int a = 0; a < EC_RANKS; ++a)
     for (int b = 0; b < EC_RANKS; ++b) {
       int can = 0;
-      if (a != b && (cudaDeviceCanAccessPeer(&can, a, b) != cudaSuccess || !can)) return cudaSuccess;
+      if (a != b && (cudaDeviceCanAccessPeer(&can, a, b) != cudaSuccess || !can)) return false;
     }
+  return true;
+}
+
+/* Access of all GPUs to one another's memory, and rooms for values of so many bytes. */
+static cudaError_t ec_ranks_peers(ec_ranks *r, size_t bytes) {
+  ec_peers *const all = &r->peers;
+  all->words = (bytes + 15) / 16;
+  const size_t blocks = (all->words + EC_PEER_THREADS - 1) / EC_PEER_THREADS;
+  r->peer_blocks = (unsigned)(blocks < 1 ? 1 : blocks < EC_PEER_BLOCKS ? blocks : EC_PEER_BLOCKS);
   for (int a = 0; a < EC_RANKS; ++a) {
     cudaError_t e = cudaSetDevice(a);
     for (int b = 0; b < EC_RANKS && e == cudaSuccess; ++b)
@@ -225,8 +247,9 @@ static cudaError_t ec_ranks_peers(ec_ranks *r) {
           e = cudaSuccess;
         }
       }
-    if (e == cudaSuccess) e = cudaMalloc((void **)&r->signals[a], sizeof(ec_signals));
-    if (e == cudaSuccess) e = cudaMemset(r->signals[a], 0, sizeof(ec_signals));
+    if (e == cudaSuccess) e = cudaMalloc((void **)&all->rooms[a], 2 * EC_RANKS * all->words * 16 + 1);
+    if (e == cudaSuccess) e = cudaMalloc((void **)&all->signals[a], sizeof(ec_signals));
+    if (e == cudaSuccess) e = cudaMemset(all->signals[a], 0, sizeof(ec_signals));
     if (e == cudaSuccess) e = cudaDeviceSynchronize();
     if (e != cudaSuccess) return e;
   }
@@ -250,75 +273,72 @@ static const char *ec_ranks_nccl(ec_ranks *r) {
   return failed ? r->words(failed) : 0;
 }
 
-/* Null, or in words why the GPUs cannot exchange values. Changes the current device. */
-static const char *ec_ranks_open(ec_ranks *r) {
+/* Null, or in words why the GPUs cannot exchange values, of ``most`` bytes each. Changes the current device. */
+static const char *ec_ranks_open(ec_ranks *r, size_t most) {
   memset(r, 0, sizeof *r);
   int there = 0;
   if (cudaGetDeviceCount(&there) != cudaSuccess || there < EC_RANKS) return "this machine has fewer GPUs than the network was built for";
+  if (!most) return 0;
   const char *const way = getenv("EDGEC_EXCHANGE");
-  const bool is_nccl = way && !strcmp(way, "nccl"), is_peer = way && !strcmp(way, "peer");
+  const bool is_nccl = way && !strcmp(way, "nccl"), is_peer = way && !strcmp(way, "peer"), see = !is_nccl && ec_ranks_see();
   if (way && *way && !is_nccl && !is_peer) return "EDGEC_EXCHANGE is neither nccl nor peer";
-  if (!is_nccl) {
-    const cudaError_t e = ec_ranks_peers(r);
-    if (e != cudaSuccess) return cudaGetErrorString(e);
-    r->peer_most = r->signals[EC_RANKS - 1] ? EC_PEER_MOST : 0;
-    if (is_peer && !r->peer_most) return "the GPUs do not see one another's memory: leave out EDGEC_EXCHANGE=peer";
+  if (is_peer && !see) return "the GPUs do not see one another's memory: leave out EDGEC_EXCHANGE=peer";
+  if (!is_peer && (!see || most > EC_PEER_MOST)) {
+    const char *const why = ec_ranks_nccl(r);
+    if (why && (is_nccl || !see)) return why;
+    if (why) r->library = 0;
   }
-  if (is_peer) {
-    r->peer_most = (size_t)-1;
-    return 0;
-  }
-  const char *const why = ec_ranks_nccl(r);
-  if (why && !is_nccl && r->peer_most) { /* without NCCL, all goes through peer memory */
-    r->library = 0;
-    r->peer_most = (size_t)-1;
-    return 0;
-  }
-  return why;
+  if (!see) return 0;
+  r->peer_most = r->library && most > EC_PEER_MOST ? EC_PEER_MOST : most;
+  const cudaError_t e = ec_ranks_peers(r, r->peer_most);
+  return e == cudaSuccess ? 0 : cudaGetErrorString(e);
 }
 
-static inline const char *ec_ranks_way(const ec_ranks *r) { return !r->peer_most ? "nccl" : r->library ? "peer and nccl" : "peer"; }
+static inline const char *ec_ranks_way(const ec_ranks *r) { return !r->library ? "peer" : r->peer_most ? "peer and nccl" : "nccl"; }
 
-static const char *ec_peer_exchange(ec_ranks *r, bool is_sum, const void *const *given, void *const *received, size_t words, int type, const cudaStream_t *streams) {
-  const size_t needed = (words + EC_PEER_THREADS - 1) / EC_PEER_THREADS;
-  const unsigned blocks = (unsigned)(needed < 1 ? 1 : needed < EC_PEER_BLOCKS ? needed : EC_PEER_BLOCKS);
-  ec_peers all;
-  for (int k = 0; k < EC_RANKS; ++k) {
-    all.given[k] = given[k];
-    all.signals[k] = r->signals[k];
-  }
-  for (int k = 0; k < EC_RANKS; ++k) {
-    uint4 *const to = (uint4 *)received[k];
-    cudaSetDevice(k);
-#define EC_PEER(Sum) ec_peer_sum<Sum><<<blocks, EC_PEER_THREADS, 0, streams[k]>>>(all, k, to, words)
-    if (!is_sum) ec_peer_gather<<<blocks, EC_PEER_THREADS, 0, streams[k]>>>(all, k, to, words);
-    else if (type == EC_RANK_F16) EC_PEER(ec_rank_half<false>);
-    else if (type == EC_RANK_BF16) EC_PEER(ec_rank_half<true>);
-    else if (type == EC_RANK_F32) EC_PEER(ec_rank_sum<float>);
-    else if (type == EC_RANK_F64) EC_PEER(ec_rank_sum<double>);
-    else if (type == EC_RANK_I8) EC_PEER(ec_rank_sum<signed char>);
-    else if (type == EC_RANK_U8) EC_PEER(ec_rank_sum<unsigned char>);
-    else if (type == EC_RANK_I64 || type == EC_RANK_U64) EC_PEER(ec_rank_sum<unsigned long long>);
-    else EC_PEER(ec_rank_sum<unsigned>);
+static const char *ec_peer_exchange(const ec_ranks *r, int rank, bool is_sum, const void *given, void *received, size_t words, int type, cudaStream_t stream) {
+  const uint4 *const from = (const uint4 *)given;
+  uint4 *const to = (uint4 *)received;
+#define EC_PEER(kernel) EC_LAUNCH(true, (kernel), r->peer_blocks, 1, EC_PEER_THREADS, 0, stream, r->peers, rank, from, to, words)
+  if (!is_sum) EC_PEER(ec_peer_gather);
+  else if (type == EC_RANK_F16) EC_PEER(ec_peer_sum<ec_rank_half<false>>);
+  else if (type == EC_RANK_BF16) EC_PEER(ec_peer_sum<ec_rank_half<true>>);
+  else if (type == EC_RANK_F32) EC_PEER(ec_peer_sum<ec_rank_sum<float>>);
+  else if (type == EC_RANK_F64) EC_PEER(ec_peer_sum<ec_rank_sum<double>>);
+  else if (type == EC_RANK_I8) EC_PEER(ec_peer_sum<ec_rank_sum<signed char>>);
+  else if (type == EC_RANK_U8) EC_PEER(ec_peer_sum<ec_rank_sum<unsigned char>>);
+  else if (type == EC_RANK_I64 || type == EC_RANK_U64) EC_PEER(ec_peer_sum<ec_rank_sum<unsigned long long>>);
+  else EC_PEER(ec_peer_sum<ec_rank_sum<unsigned>>);
 #undef EC_PEER
-    const cudaError_t e = cudaGetLastError();
-    if (e != cudaSuccess) return cudaGetErrorString(e);
-  }
-  return 0;
+  const cudaError_t e = cudaGetLastError();
+  return e != cudaSuccess ? cudaGetErrorString(e) : 0;
 }
 
-/* Enqueues an exchange of so many elements of every rank on the streams of all; in words what failed, or null. */
-static const char *ec_ranks_exchange(ec_ranks *r, bool is_sum, const void *const *given, void *const *received, size_t elements, int type, const cudaStream_t *streams) {
+/* May the kernel behind an exchange of so many bytes start before its end? */
+static bool ec_ranks_is_peer(const ec_ranks *r, bool is_sum, size_t bytes) {
+  return bytes <= r->peer_most && (bytes % 16 == 0 || is_sum); /* sums may write up to the end of a unit of memory */
+}
+
+/* Enqueues an exchange of so many elements of every rank on the streams of ranks ``first`` to ``last``, the last excluded:
+ * of all, or in a thread of its own of one, which is the current device. In words what failed, or null. */
+static const char *ec_ranks_exchange(const ec_ranks *r, int first, int last, bool is_sum, const void *const *given, void *const *received, size_t elements, int type, const cudaStream_t *streams) {
   const size_t bytes = elements * ec_rank_bytes(type);
+  const char *why = 0;
   if (!bytes) return 0;
-  if (bytes <= r->peer_most && (bytes % 16 == 0 || is_sum)) /* sums may write up to the end of a unit of memory */
-    return ec_peer_exchange(r, is_sum, given, received, (bytes + 15) / 16, type, streams);
+  if (ec_ranks_is_peer(r, is_sum, bytes)) {
+    for (int k = first; k < last && !why; ++k) {
+      if (last > first + 1) cudaSetDevice(k);
+      why = ec_peer_exchange(r, k, is_sum, given[k], received[k], (bytes + 15) / 16, type, streams[k]);
+    }
+    return why;
+  }
   if (!r->library) return "values of odd lengths need NCCL: pip install nvidia-nccl-cu13";
-  int failed = r->begin();
-  for (int k = 0; k < EC_RANKS && !failed; ++k)
+  const bool is_group = last > first + 1;
+  int failed = is_group ? r->begin() : 0;
+  for (int k = first; k < last && !failed; ++k)
     failed = is_sum ? r->all_reduce(given[k], received[k], elements, type, 0, r->comms[k], streams[k])
                     : r->all_gather(given[k], received[k], elements, type, r->comms[k], streams[k]);
-  const int ended = r->end();
+  const int ended = is_group ? r->end() : 0;
   failed = failed ? failed : ended;
   return failed ? r->words(failed) : 0;
 }
