@@ -239,6 +239,9 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert (found["gpus"], found["sums"]) == (2, 1)
     checked = CliRunner().invoke(app, ["check", str(out), "--json"])
     assert json.loads(checked.output)["ok"] and checked.exit_code == 0
+    for verb in (["profile", str(out)], ["explain", str(out), "first"], ["check", str(out), "--blocks"]):
+        refused = CliRunner().invoke(app, verb)
+        assert refused.exit_code == 2 and "not looked at one by one" in refused.output
     for more in (["--over", "host@local"], ["--app", "web"], ["--memory", "1M"], ["--shard", "first=1"], ["--report"]):
         refused = CliRunner().invoke(app, [*common, *more])
         assert refused.exit_code == 2 and "is not for several GPUs" in refused.output
