@@ -143,8 +143,8 @@ def _refuse(options: Options, gpus: int, split: str) -> None:
         hint = f"{one_of(split, SPLITS)}; of processors, --over knows pipeline too"
         raise UsageError(f"GPUs do not divide a network by '{split}'", hint=hint, where="--split")
     others = {
-        "--place": options.gpu is not None, "--loss": options.training is not None,
-        "--dispatch": bool(options.levels), f"--weights {options.weights}": options.weights != "incbin",
+        "--place": options.gpu is not None, "--loss": options.training is not None, "--dispatch": bool(options.levels),
+        "--precision mixed:ERROR": options.error > 0, f"--weights {options.weights}": options.weights != "incbin",
     }  # fmt: skip
     for name, given in others.items():
         if given:

@@ -207,6 +207,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "links": ({"device": "cuda_sm86", "link_speed": None}, "the links between GPUs of 'cuda_sm86' are not known"),
     "speed": ({"link_speed": "fast"}, "is no speed of a link"),
     "weights": ({"weights": "file"}, "is for a network on one device"),
+    "mixed": ({"precision": "mixed:0.01", "calibrate": "random"}, "is for a network on one device"),
     "loss": ({"loss": "mse"}, "is for a network on one device"),
 }  # fmt: skip
 
