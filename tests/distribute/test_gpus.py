@@ -138,6 +138,18 @@ def test_two_gpus_agree_with_one(name: str, networks: dict[str, tuple[BuiltGpus,
         assert np.array_equal(net(*given.values()), got)
 
 
+def test_what_cannot_be_captured_is_launched(
+    networks: dict[str, tuple[BuiltGpus, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b, captured = networks["layer"]
+    given, wanted = given_and_wanted(CASES["layer"][0])
+    assert captured.exchange == ("emulated", None)
+    monkeypatch.setenv("EC_NO_CAPTURE", "1")
+    net = _net(b.folder / "layer.py", b.folder.parent / "all.so")
+    assert net.exchange == ("emulated", "not permitted when stream is capturing")
+    assert error(net(*given.values()), wanted) < 1e-5 and net.milliseconds(2) > 0
+
+
 def test_programs_in_numpy_meet(networks: dict[str, tuple[BuiltGpus, Any]]) -> None:
     for name in ("layer", "rows", "gathers"):
         given, wanted = given_and_wanted(CASES[name][0])
