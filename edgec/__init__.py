@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from edgec.certify.interface import certify
     from edgec.distribute.build import build_over
     from edgec.distribute.coordinator import Several
+    from edgec.distribute.gpus import build_gpus
     from edgec.errors import EdgecError
     from edgec.report.look import explain, inspect, profile
 
 __all__ = [
     "Advice", "Built", "EdgecError", "LanguageModel", "Model", "Network", "Sampling", "Session", "Several", "Tokenizer",
-    "Trainer", "__version__", "advise", "bench", "build", "build_over", "certify", "check", "explain", "from_torch",
-    "inspect", "load", "masks", "profile", "reopen", "score", "tune",
+    "Trainer", "__version__", "advise", "bench", "build", "build_gpus", "build_over", "certify", "check", "explain",
+    "from_torch", "inspect", "load", "masks", "profile", "reopen", "score", "tune",
 ]  # fmt: skip
 
 #: The modules of the public names.
@@ -40,6 +41,7 @@ _MODULES = {
     **dict.fromkeys(("Built", "Model"), "edgec.build"),
     **dict.fromkeys(("explain", "inspect", "profile"), "edgec.report.look"),
     **dict.fromkeys(("Advice", "advise"), "edgec.advise.advise"),
+    "build_gpus": "edgec.distribute.gpus",
     "build_over": "edgec.distribute.build",
     "certify": "edgec.certify.interface",
     "EdgecError": "edgec.errors",

@@ -83,6 +83,13 @@ def refuse_existing(file: Path) -> None:
         raise UsageError("its folder is not there, so nothing was done", hint="make the folder first", where=str(file))
 
 
+def refuse_gpus(folder: Path) -> None:
+    """Raises UsageError for a network over several GPUs, where its kernels are looked at one by one."""
+    if (folder / LOCK).is_file() and "gpus" in read_lock(folder):
+        hint = "take the folder of a build without --gpus; edgec check and bench run this one"
+        raise UsageError("kernels of several GPUs are not looked at one by one yet", hint=hint, where=str(folder))
+
+
 def _keep_foreign(folder: Path, fresh: Path) -> None:
     """Copy what is in the old folder but was not made by edgec, such as a build folder of CMake."""
     lock = read_lock(folder)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgec.artifact.folder import refuse_gpus
 from edgec.artifact.network import Network
 from edgec.bench.remote import Remote
 from edgec.build import Built
@@ -215,6 +216,8 @@ def check(
     unproven |= {name: why for name in found if name in wanted[0] and (why := says_nothing([w[name] for w in wanted]))}
     if not ok and smaller is None:
         notes += _conditioning(built, found, tolerance, sets, wanted)
+    if blocks:
+        refuse_gpus(built.folder)
     if blocks and built.program.parts:
         hint = "check it with --place cpu, then gpu"
         raise UsageError("kernels of two devices are not run one by one yet", hint=hint)

@@ -13,6 +13,8 @@ from edgec.options import OPTIONS, Settings
 from edgec.report.progress import shown
 
 _PANEL = "Several devices"
+#: What options of a division are where nobody gives them.
+_USUAL = {"split": "auto", "goal": "throughput", "force": False, "link_speed": None, "shard": (), "memory": None}
 
 Over = Annotated[
     Optional[list[str]],
@@ -20,24 +22,30 @@ Over = Annotated[
         "--over", metavar="DEVICE@LINK", rich_help_panel=_PANEL, help="Divide it: a worker, once for each (host@local)."
     ),
 ]
+Gpus = Annotated[
+    Optional[int],
+    typer.Option("--gpus", metavar="N", rich_help_panel=_PANEL, help="Divide it between N GPUs of one machine (CUDA)."),
+]
 Split = Annotated[
     str,
     typer.Option(
-        "--split", metavar="KIND", rich_help_panel=_PANEL, help="With --over: auto, pipeline, rows or tensor."
+        "--split", metavar="KIND", rich_help_panel=_PANEL,
+        help="With --over: auto, pipeline, rows or tensor; with --gpus: auto, rows or tensor.",
     ),
-]
+]  # fmt: skip
 Goal = Annotated[
     str,
     typer.Option("--goal", metavar="GOAL", rich_help_panel=_PANEL, help="With --over: for throughput, or for latency."),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", rich_help_panel=_PANEL, help="With --over: divide it even where that is slower.")
+    bool,
+    typer.Option("--force", rich_help_panel=_PANEL, help="With --over or --gpus: divide it even where that is slower."),
 ]
 LinkSpeed = Annotated[
     Optional[str],
     typer.Option(
         "--link-speed", metavar="BITS[/MS]", rich_help_panel=_PANEL,
-        help="With --over: links of 1G or 100M/0.5 bits a second and milliseconds; else measured.",
+        help="With --over or --gpus: links of 1G or 100M/0.5 bits a second and milliseconds; else measured.",
     ),
 ]  # fmt: skip
 Shard = Annotated[
@@ -64,28 +72,48 @@ Workers = Annotated[
 
 
 def build_divided(
-    model: str, out: Path | None, over: list[str], settings: Settings, wanted: dict[str, Any], others: dict[str, Any]
-) -> Answer:
-    """The answer of `edgec build --over`; ``others`` are options that only an undivided build has."""
+    model: str, out: Path | None, over: list[str] | None, gpus: int | None, settings: Settings, wanted: dict[str, Any],
+    others: dict[str, Any],
+) -> Answer:  # fmt: skip
+    """The answer of `edgec build --over` or `--gpus`; ``others`` are options that only an undivided build has."""
+    folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
+    if gpus is not None:
+        usual = {"--shard": "shard", "--memory": "memory", "--goal": "goal"}
+        of_workers = {option: wanted.pop(key) not in (_USUAL[key], None) for option, key in usual.items()}
+        return _build_for_gpus(model, folder, gpus, settings, wanted, {"--over": over, **of_workers, **others})
     from edgec.distribute.build import build_over
     from edgec.report import divided
 
+    _refuse(others, "is for a network on one device", "--over")
+    with shown() as progress:
+        built = build_over(model, folder, over=over or (), progress=progress, **wanted, **settings)
+    return Answer(divided.record(folder, built.manifest), divided.draw)
+
+
+def _build_for_gpus(
+    model: str, folder: Path, gpus: int, settings: Settings, wanted: dict[str, Any], others: dict[str, Any]
+) -> Answer:
+    from edgec.distribute.gpus import build_gpus
+    from edgec.report import gpus as report
+
+    _refuse(others, "is not for several GPUs", "--gpus")
+    with shown() as progress:
+        built = build_gpus(model, folder, gpus=gpus, progress=progress, **wanted, **settings)
+    return Answer(report.record(built), report.draw)
+
+
+def _refuse(others: dict[str, Any], what: str, option: str) -> None:
+    """Raises UsageError for options that are given and do not go with ``option``."""
     for name, given in others.items():
         if given:
-            hint = "leave it out, or --over"
-            raise UsageError("is for a network on one device", hint=hint, where=name)
-    folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
-    with shown() as progress:
-        built = build_over(model, folder, over=over, progress=progress, **wanted, **settings)
-    return Answer(divided.record(folder, built.manifest), divided.draw)
+            raise UsageError(what, hint=f"leave it out, or {option}", where=name)
 
 
 def refuse_alone(wanted: dict[str, Any]) -> None:
     """Raises UsageError for options of a division without one."""
-    usual = {"split": "auto", "goal": "throughput", "force": False, "link_speed": None, "shard": (), "memory": None}
     for name, given in wanted.items():
-        if given != usual.get(name, given):
-            hint = "name the workers: --over host@local --over host@local"
+        if given != _USUAL[name]:
+            hint = "name the workers: --over host@local --over host@local, or give --gpus 2"
             raise UsageError("is for several devices", hint=hint, where=f"--{name.replace('_', '-')}")
 
 

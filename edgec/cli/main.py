@@ -129,6 +129,7 @@ def build(
         typer.Option("--box", metavar="FILE:DISTANCE", help="The inputs that the budget certified_error is about."),
     ] = None,
     over: divided.Over = None,
+    gpus: divided.Gpus = None,
     split: divided.Split = "auto",
     goal: divided.Goal = "throughput",
     force: divided.Force = False,
@@ -141,15 +142,15 @@ def build(
         "split": split, "goal": goal, "force": force, "link_speed": link_speed, "shard": tuple(shard or ()),
         "memory": memory,
     }  # fmt: skip
-    if over:
-        alone: dict[str, Any] = {
-            "--bindings": bindings, "--app": app, "--abi": abi, "--normalize": normalize, "--labels": labels,
-            "--lock": lock, "--save-stages": save_stages, "--tune": tune,
-            "--from": start != "import", "--until": until != "emit",
-            "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
-            "--box": box,
-        }  # fmt: skip
-        return divided.build_divided(model, out, over, settings, {**wanted, "compile": compile}, alone)
+    alone: dict[str, Any] = {
+        "--bindings": bindings, "--app": app, "--abi": abi, "--normalize": normalize, "--labels": labels,
+        "--lock": lock, "--save-stages": save_stages, "--tune": tune,
+        "--from": start != "import", "--until": until != "emit",
+        "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
+        "--box": box,
+    }  # fmt: skip
+    if over or gpus is not None:
+        return divided.build_divided(model, out, over, gpus, settings, {**wanted, "compile": compile}, alone)
     divided.refuse_alone(wanted)
     from edgec import api
     from edgec.artifact.folder import refuse_existing

@@ -57,6 +57,10 @@ class Gpu:
     """Cache between the multiprocessors of a GPU and its memory."""
     memory_gbps: int = 0
     """The peak bandwidth of a GPU's memory, in 10^9 bytes a second."""
+    link_gbps: int = 0
+    """The bandwidth to another GPU of the same machine, in one direction, in 10^9 bytes a second."""
+    link_us: int = 0
+    """Microseconds of a sum over two GPUs of a few bytes, inside a CUDA graph."""
 
 
 @dataclass(frozen=True)

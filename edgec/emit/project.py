@@ -14,6 +14,8 @@ from edgec.device.device import Device
 from edgec.emit import extras, packages
 from edgec.emit.abi import AbiFiles
 from edgec.emit.bounds import bounds_files
+from edgec.emit.collectives import PAGES as PAGES_OF_RANKS
+from edgec.emit.collectives import Exchange, of_ranks, without_exchanges
 from edgec.emit.device_session import device_session
 from edgec.emit.identifiers import identifier
 from edgec.emit.interface import Port, described
@@ -83,7 +85,13 @@ def files(
     weights = weights_of(program, device, name, place, beside, ram)
     if weights.stream is not None:
         program = replace(program, offsets={**program.offsets, **weights.stream.places})
+    ranks = program.ranks
+    exchanges: tuple[Exchange, ...] = ()
+    if ranks is not None:
+        program, exchanges = without_exchanges(program)
     values = described(program, name, templates, language)
+    if ranks is not None:
+        values |= of_ranks(ranks, exchanges, values, name, templates)
     inputs, outputs, sources = values["inputs"], values["outputs"], values["sources"]
     single = generate(program.single, f"{name}_one", templates, language) if program.single is not None else None
     values |= {
@@ -170,6 +178,7 @@ def files(
     template, pattern = language.kernels
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
     pages = language.pages if not levels else {k: v for k, v in {**language.pages, **FRONT}.items() if k not in WITHOUT}
+    pages = {**pages, **PAGES_OF_RANKS} if ranks is not None else pages
     for path, page in (*pages.items(), *(model.pages.items() if model else ())):
         if path != "{name}.py" or not weights.is_opened:
             put(path.format(name=name), page)
@@ -189,6 +198,7 @@ def files(
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
     runtime += ["runtime/cores/*"] if cores else []
+    runtime += ["runtime/ranks/*"] if ranks is not None else []
     runtime += ["runtime/wasm/*"] if has_pool and not device.hosted else []
     runtime += ["runtime/dispatch/*"] if levels else []
     runtime += [f"language/{module}.[ch]" for module in (model.modules if model else ())]
@@ -227,6 +237,7 @@ def files(
     in_packages = [*compiled, *([table_of_places] if table_of_places not in compiled else [])]
     result |= packages.packaged(wanted, name, result, in_packages)
     facts_of = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
+    facts_of |= {"gpus": {"count": values["ranks"], "slices": sorted(ranks.slices)}} if ranks is not None else {}
     facts_of |= {"weights": {"place": place, "file": weights.file, **weights.interface}}
     facts_of |= {"language_model": model.described} if model else {}
     facts_of |= (

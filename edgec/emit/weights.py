@@ -41,13 +41,13 @@ def weights_blob(program: Program) -> bytes:
 
 def weights_pieces(program: Program) -> Pieces:
     """The weights as they are in memory, in parts that are those of the program."""
-    others = (
+    beside = (
         program.single,
         program.bounds,
         program.training.step if program.training is not None else None,
         *(level.program for level in program.levels),
     )
-    shared = {b: place for other in others if other is not None for b, place in other.offsets.items()}
+    shared = {b: place for other in beside if other is not None for b, place in other.offsets.items()}
     placed = {
         offset: np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
         for buffer, offset in {**program.offsets, **shared}.items()
@@ -59,7 +59,8 @@ def weights_pieces(program: Program) -> Pieces:
         pieces += [bytes(offset - end), raw.data]
         end = offset + raw.size
     pieces.append(bytes(max(program.weights_bytes, ALIGNMENT) - end))
-    return pieces
+    others = program.ranks.others if program.ranks is not None else ()
+    return [*pieces, *(piece for rank in others for piece in weights_pieces(rank))]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ModelError
+from edgec.execute.ranks import run_ranks
 from edgec.fuse import Plan
 from edgec.ir import evaluate
 from edgec.ir.dtypes import POISON
@@ -238,6 +239,8 @@ class ProgramRun:
 
 def run_program(program: Program, inputs: Arrays) -> dict[str, np.ndarray]:
     """Outputs of a program by name, computed by its kernels' formulas in its own arena, or its parts' one by one."""
+    if program.ranks is not None:
+        return run_ranks(program, inputs, run_program)
     if not program.parts:
         return ProgramRun(program, inputs).run()
     known = {n: checked_input(name, n.type, inputs, {}) for name, _, n in program.inputs}

@@ -51,6 +51,7 @@ def plan(
     one_row: bool = False,
     few_bits: bool = False,
     updatable: bool = False,
+    siblings: bool = True,
     materialize: Collection[str] = (),
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
@@ -61,13 +62,15 @@ def plan(
     model in ``materialize`` are stored in memory. On a ``gpu``, ``head`` is the largest head size for which there is a
     kernel of attention; in a graph of ``one_row``, a token of a language model, products join what is around them;
     with ``few_bits``, kernels there decode weights. With ``updatable``, numbers that may be trained are weights, no
-    code.
+    code. Products of one operand are one where that is faster, unless ``siblings`` is false.
     """
     mode = Mode(mode_of(fuse), graph, gpu, head, one_row, updatable)
     prices = prices if prices is not None else BlockCosts(CostModel())
     prices = prices.deciding(graph, chosen)
     graph = with_floats(graph, keeps=mode.is_planner and (not gpu or few_bits))
-    graph, choices = fuse_siblings(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
+    graph, choices = (
+        fuse_siblings(graph, prices, gpu) if siblings and mode.is_planner and (head or not gpu) else (graph, [])
+    )
     if mode.is_planner:
         graph, more = divided(with_shared_parts(graph), prices)
         choices += more

@@ -44,6 +44,7 @@ from edgec.ops import (  # noqa: F401  (they register)
     elementwise,
     gathering,
     movement,
+    ranks,
     recurrence,
     reduction,
     scan,

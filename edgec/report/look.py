@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec import files, pipeline
 from edgec.api import built_of, interface
-from edgec.artifact.folder import refuse_existing
+from edgec.artifact.folder import refuse_existing, refuse_gpus
 from edgec.artifact.names import is_built
 from edgec.build import Buildable, Built, build, read
 from edgec.errors import UsageError
@@ -109,7 +109,7 @@ def explain(
     Raises UsageError where there is none of that name.
     """
     if isinstance(model, Built) or is_built(model):
-        built = built_of(model, progress, settings)
+        built = _of_one_device(built_of(model, progress, settings))
         parsed, run = built.parsed, built.stages
     else:
         parsed = read(model)
@@ -136,7 +136,7 @@ def profile(
         raise UsageError("nothing to time", hint="give it some seconds")
     if trace is not None:
         refuse_existing(Path(trace))
-    built = built_of(model, progress, settings)
+    built = _of_one_device(built_of(model, progress, settings))
     facts = measure.measure_times(built, progress, seconds)
     document = measure.describe(built, facts)
     if not facts["seconds"]:
@@ -145,6 +145,12 @@ def profile(
     if trace is not None:
         files.replace(Path(trace), json.dumps(traces.trace(document)))
     return Looked(profile_report.record(document, Path(trace) if trace is not None else None), profile_report.draw)
+
+
+def _of_one_device(built: Built) -> Built:
+    """Raises UsageError for a network over several GPUs, whose kernels are not those of its plan for one."""
+    refuse_gpus(built.folder)
+    return built
 
 
 def _folder(model: Buildable | Built) -> Path | None:

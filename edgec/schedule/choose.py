@@ -31,7 +31,8 @@ from edgec.schedule.loops import (
     taken_apart_by_nests,
 )
 from edgec.schedule.map import map_
-from edgec.schedule.program import BlockSchedule, SparseOffer
+from edgec.schedule.offer import SparseOffer
+from edgec.schedule.program import BlockSchedule
 from edgec.schedule.row import row
 from edgec.schedule.transpose import transpose
 from edgec.schedule.variants import named

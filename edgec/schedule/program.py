@@ -21,6 +21,7 @@ from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import most
 from edgec.ir.sizes import NO_SIZES, Sizes, shape_at
 from edgec.ir.types import DTYPES
+from edgec.schedule.offer import SparseOffer
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,23 +264,6 @@ class BlockSchedule(Schedule):
         return body.value if self.overwrites(body.value) else None
 
 
-@dataclass(frozen=True)
-class SparseOffer:
-    """Predicted cost of one contraction without its zeros, by the device's cost model.
-
-    ``zeros`` is the share of weights that are zero, ``density`` that of the vectors of ``width`` weights that are not
-    all zero, ``break_even`` the share of vectors that must be zero for the sparse kernel to be the faster one.
-    """
-
-    zeros: float
-    density: float
-    width: int
-    dense_cycles: float
-    sparse_cycles: float
-    break_even: float
-    taken: bool
-
-
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One kernel: the schedule it is rendered from, and the buffers it accesses.
@@ -382,7 +366,20 @@ class Program:
     levels: tuple[Part, ...] = ()  # of a library for several processors: their programs, over the same weights
     training: Training | None = None  # the step that trains weights which this program takes as inputs
     bounds: Program | None = None  # of the outputs, over the same weights
+    ranks: Ranks | None = None  # of several GPUs that run it together, each on weights of its own
     choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The programs of the GPUs behind the first, which differ from it in weights alone, and the whole network.
+
+    ``slices`` are names of the inputs and outputs of which each GPU has its part, in order; of others it has all.
+    """
+
+    others: tuple[Program, ...]
+    graph: Graph
+    slices: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)

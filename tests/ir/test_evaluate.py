@@ -252,6 +252,10 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
          lambda: apply("attention_statistics", np.array([[2.0]]), np.log([[1.0], [3.0]]), scale=0.5)),
         ([np.inf], lambda: apply("attention_statistics", np.array([[1.0]]), np.ones((2, 1)), np.full((1, 2), -np.inf))),
     ],
+    "collective": [
+        (A, lambda: apply("collective", A, kind="sum", ranks=1)),
+        (A[None], lambda: apply("collective", A, kind="gather", ranks=1)),
+    ],
     "recurrence": [([[[3.5]], [[9.5]], [[9.5]]], lambda: doubling())],
     "branch": [
         (A, lambda: apply("branch", np.array(True), A, -A)),

@@ -382,15 +382,19 @@ EC_DOT(ec_dot_u8_u8, uint8_t, uint8_t)
 typedef int cudaError_t, cudaMemcpyKind;
 typedef struct CUstream_st *cudaStream_t;
 typedef std::vector<std::function<void()>> *cudaGraph_t, *cudaGraphExec_t;
-enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorStreamCaptureUnsupported = 900 };
 enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaStreamNonBlocking, cudaMemAttachGlobal, cudaHostAllocDefault, cudaStreamCaptureModeThreadLocal };
 #define EC_CPU static inline __attribute__((unused)) cudaError_t
-static inline const char *cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : "out of memory"; }
+static inline const char *cudaGetErrorString(cudaError_t e) {
+  return e == cudaSuccess ? "no error" : e == cudaErrorMemoryAllocation ? "out of memory" : "not permitted when stream is capturing";
+}
 EC_CPU cudaGetLastError() { return cudaSuccess; }
 EC_CPU cudaMalloc(void **p, size_t bytes) {
   *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
   return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
+EC_CPU cudaSetDevice(int) { return cudaSuccess; }
+EC_CPU cudaGetDevice(int *device) { *device = 0; return cudaSuccess; }
 EC_CPU cudaMallocManaged(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
 EC_CPU cudaHostAlloc(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
 EC_CPU cudaFreeHost(void *p) { free(p); return cudaSuccess; }
@@ -404,7 +408,12 @@ EC_CPU cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) { memset
 EC_CPU cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { *stream = nullptr; return cudaSuccess; }
 EC_CPU cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 EC_CPU cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-EC_CPU cudaStreamBeginCapture(cudaStream_t, int) { ec_fibers::all().capturing = true; return cudaSuccess; }
+/* With EC_NO_CAPTURE in the environment nothing is captured, as where a driver refuses it. */
+EC_CPU cudaStreamBeginCapture(cudaStream_t, int) {
+  if (getenv("EC_NO_CAPTURE")) return cudaErrorStreamCaptureUnsupported;
+  ec_fibers::all().capturing = true;
+  return cudaSuccess;
+}
 EC_CPU cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
   ec_fibers &f = ec_fibers::all();
   f.capturing = false;

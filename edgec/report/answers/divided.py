@@ -60,6 +60,21 @@ class DividedAnswer(Answered):
     tried: Annotated[list[TriedDivision], "divisions that were considered, before parts were timed"]
 
 
+class GpusAnswer(Answered):
+    """The answer of `edgec build --gpus`."""
+
+    folder: Annotated[str, "the folder that was written"]
+    gpus: Annotated[int, "GPUs that it runs on: 1 where several are not predicted to be faster"]
+    verdict: Annotated[str, "what dividing it is predicted to gain, in words"]
+    ms: Annotated[float, "predicted, of a run"]
+    alone_ms: Annotated[float, "predicted, of a run on one GPU"]
+    sums: Annotated[int, "sums over all GPUs in a run, where it is divided"]
+    gathers: Annotated[int, "values of which every GPU receives the slices of all"]
+    kernels: Annotated[int, "kernels of each GPU"]
+    arena_bytes: Annotated[int, "arena of each GPU"]
+    weights_bytes: Annotated[int, "weights of each GPU"]
+
+
 class WorkerMemory(TypedDict):
     """Memory of a worker."""
 

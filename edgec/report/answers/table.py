@@ -9,7 +9,7 @@ from edgec.report.answers import advise, build, certify, check, divided, documen
 
 #: The types of what a command prints, by its name; each may print `frame.Refused` too.
 ANSWERS: Mapping[str, tuple[Any, ...]] = {
-    "build": (build.BuildAnswer, build.UntilAnswer, divided.DividedAnswer),
+    "build": (build.BuildAnswer, build.UntilAnswer, divided.DividedAnswer, divided.GpusAnswer),
     "kernel": (build.BuildAnswer,),
     "check": (check.CheckAnswer, check.ScoreAnswer, check.TrainingCheckAnswer, divided.DividedCheckAnswer),
     "bench": (timing.BenchAnswer, timing.DecodingAnswer, timing.StepsAnswer, divided.DividedBenchAnswer),

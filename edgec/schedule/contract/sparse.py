@@ -28,7 +28,8 @@ from edgec.ir.types import DTYPES
 from edgec.schedule.added import Added
 from edgec.schedule.contract.contract import Contract
 from edgec.schedule.flat import Flat, Weights
-from edgec.schedule.program import Buffer, SparseOffer
+from edgec.schedule.offer import SparseOffer
+from edgec.schedule.program import Buffer
 
 #: Accumulators that hide the latency of a multiply-add.
 IN_FLIGHT = 8

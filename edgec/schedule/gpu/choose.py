@@ -21,7 +21,7 @@ from edgec.schedule.gpu.product import product_of
 from edgec.schedule.gpu.registers import registers
 from edgec.schedule.gpu.vector import vector
 from edgec.schedule.gpu.window import window
-from edgec.schedule.program import SparseOffer
+from edgec.schedule.offer import SparseOffer
 
 
 @dataclass(frozen=True)

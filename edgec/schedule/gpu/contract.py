@@ -39,7 +39,8 @@ from edgec.schedule.gpu.product import Loops, product_of
 from edgec.schedule.gpu.sparse import without_zeros
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for, turned
 from edgec.schedule.gpu.two_of_four import packed, with_two_of_four
-from edgec.schedule.program import Buffer, SparseOffer
+from edgec.schedule.offer import SparseOffer
+from edgec.schedule.program import Buffer
 
 #: With fewer columns (or rows) times steps of k, a tile is mostly empty: threads that compute results alone are faster.
 FEW_PRODUCTS = 64

@@ -25,7 +25,7 @@ from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.gpu.kernel import FEW_ROWS
 from edgec.schedule.gpu.product import Product
 from edgec.schedule.gpu.tiles import AnyTile, cycles, tile_for
-from edgec.schedule.program import SparseOffer
+from edgec.schedule.offer import SparseOffer
 
 #: Widths of panels that are tried: those of tiles.
 PANELS = (128, 64, 32)

@@ -1,0 +1,292 @@
+"""An encoder of BERT-large's form in fp16 on two GPUs of one machine: edgec and PyTorch, on one GPU and on both.
+
+    python -m benchmarks.gpu.two [--only PATTERN ...] [--layers 4] [--seconds 270] [--rows ROWS.jsonl] [--write PAGE]
+
+A row is a shape and a way to run it. edgec runs on one GPU, divided by tensors with NCCL, the same through peer memory,
+and divided by rows of the batch. PyTorch runs on one GPU, by tensors with NCCL as Megatron-LM divides them (two
+processes, NCCL inside the CUDA graphs), and by rows. All runs are CUDA graphs; errors are beside PyTorch in fp32. The
+rows get ready side by side and are timed one after the other; they are written as they come, and those that are there
+with a time are kept. ``--dry`` builds a small encoder in emulation and takes no times. Needs onnx, torch with
+NCCL, nvcc and two GPUs. NVLink multicast is left off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import environment
+from benchmarks.alone import Row, append_row, read_rows
+from benchmarks.gpu import two_page, zoo_page
+from benchmarks.gpu.turns import Turns, take
+from benchmarks.gpu.two_networks import Encoder
+
+DEVICE = "cuda_sm90"
+SHAPES = ((8, 512), (1, 128), (32, 512))
+WAYS = ("edgec one", "edgec nccl", "edgec peer", "edgec rows", "torch one", "torch tensor", "torch rows")
+#: The part of the time in which rows are made ready.
+READY = 0.75
+#: Times that are taken of each way.
+TIMES = 7
+
+os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+
+
+def many(ms: float) -> int:
+    """Runs between two events: about a tenth of a second."""
+    return min(100, max(5, int(100 / max(ms, 1e-3))))
+
+
+class One:
+    """One row: the steps until it can be timed, and what was found."""
+
+    def __init__(self, name: str, entry: dict[str, Any], folder: Path, is_dry: bool) -> None:
+        self.folder, self.is_dry, self.row = folder, is_dry, Row({"name": name, **entry})
+        small = {"width": 64, "heads": 4, "inner": 128} if is_dry else {}
+        batch, length = (2, 16) if is_dry else (entry["batch"], entry["length"])
+        self.encoder = Encoder(1 if is_dry else entry["layers"], batch, length, **small)
+        self.system, self.way = entry["way"].split()
+        self.call: Callable[[int], float] | None = None
+
+    def _begin(self, step: str) -> None:
+        self.row["step"] = step
+        (self.folder / "step").write_text(step, encoding="utf-8")
+
+    def prepare(self) -> None:
+        self._begin("reference")
+        self.weights = self.encoder.weights()
+        self.given = self.encoder.given()
+        self.wanted = self._reference()
+        if self.system == "edgec":
+            self._prepare_ours()
+        elif not self.is_dry:
+            self._prepare_torch()
+
+    def _reference(self) -> np.ndarray[Any, Any]:
+        """The output in fp32, computed without TF32."""
+        if self.is_dry:
+            import onnxruntime
+
+            session = onnxruntime.InferenceSession(self.encoder.onnx().SerializeToString())
+            return np.asarray(session.run(None, {"x": self.given})[0])
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = False
+        with torch.inference_mode():
+            run = self.encoder.torch(self.weights, torch.float32)
+            found = [run(torch.from_numpy(x[None]).cuda())[0].cpu().numpy() for x in self.given]
+        del run
+        torch.cuda.empty_cache()
+        return np.stack(found)
+
+    def _error(self, got: Any) -> float:
+        found = np.asarray(got, np.float64).reshape(self.wanted.shape)
+        return float(np.abs(found - self.wanted).max() / np.abs(self.wanted).max())
+
+    # ---- edgec
+
+    def _prepare_ours(self) -> None:
+        import edgec
+
+        self._begin("build")
+        begun = time.perf_counter()
+        given: dict[str, Any] = {"device": DEVICE, "precision": "fp16"}
+        given |= {"compiler": "emulated"} if self.is_dry else {}
+        folder, model = self.folder / "net", self.encoder.onnx()
+        if self.way == "one":
+            edgec.build(model, folder, **given)
+        else:
+            split = "rows" if self.way == "rows" else "tensor"
+            built = edgec.build_gpus(model, folder, gpus=2, split=split, force=True, **given)
+            self.row |= {"verdict": built.verdict, "sums": built.sums, "gathers": built.gathers}
+        self.row["build_s"] = round(time.perf_counter() - begun, 1)
+        self._begin("open")
+        os.environ["EDGEC_EXCHANGE"] = self.way if self.way in ("nccl", "peer") else ""
+        spec = importlib.util.spec_from_file_location("net", folder / "net.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        network = module.Net()
+        self.row["exchange"] = getattr(network, "exchange", None)
+        self._begin("run")
+        for _ in range(2):
+            network.poison(0xFF)
+            self.row["error"] = self._error(network(self.given))
+        self.call = lambda runs: float(network.milliseconds(runs))
+
+    # ---- PyTorch
+
+    def _prepare_torch(self) -> None:
+        import torch
+
+        self._begin("torch")
+        if self.way == "one":
+            run, x = Part(self.encoder, self.weights, "one", 0).captured()
+            self.call = lambda runs: between_events(run, runs)
+            run()
+            torch.cuda.synchronize()
+            self.row["error"] = self._error(x().float().cpu().numpy())
+            return
+        job = {"encoder": vars(self.encoder), "way": self.way, "meet": str(self.folder / "meet")}
+        other = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name, "--other", json.dumps(job)], env=environment(),
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        part = Part(self.encoder, self.weights, self.way, 0, str(self.folder / "meet"))
+        run, result = part.captured()
+
+        def timed(runs: int) -> float:
+            assert other.stdin is not None
+            print(runs, file=other.stdin, flush=True)
+            return part.together(run, runs)
+
+        timed(1)
+        own = result().float().cpu().numpy()
+        wanted = self.wanted[: own.shape[0]]
+        self.row["error"] = float(np.abs(own - wanted).max() / np.abs(wanted).max())
+        self.call = timed
+
+    def time(self) -> None:
+        if self.call is not None and not self.is_dry:
+            runs = many(self.call(3))
+            found = sorted(self.call(runs) for _ in range(TIMES))
+            if found[0] < 0:
+                raise RuntimeError("a run failed while it was timed")
+            self.row["ms"], self.row["spread"] = found[TIMES // 2], found[-1] - found[0]
+        self.row["step"] = "done"
+
+
+class Part:
+    """PyTorch's part of a network on one GPU: all of it, the part of a rank, or the rank's rows of the batch."""
+
+    def __init__(self, encoder: Encoder, weights: Any, way: str, rank: int, meet: str = "") -> None:
+        import torch
+        import torch.distributed as dist
+
+        torch.cuda.set_device(rank)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.dist: Any = dist
+        if way != "one":
+            os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
+            dist.init_process_group("nccl", init_method=f"file://{meet}", rank=rank, world_size=2)
+        given = torch.from_numpy(encoder.given()).cuda().to(torch.float16)
+        self.x = given.chunk(2)[rank].contiguous() if way == "rows" else given
+
+        def summed(value: Any) -> Any:
+            dist.all_reduce(value)
+            return value
+
+        ranks = 2 if way == "tensor" else 1
+        more = {"summed": summed} if way == "tensor" else {}
+        self.run = encoder.torch(weights, torch.float16, rank if ranks > 1 else 0, ranks, **more)
+
+    def captured(self) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """A run as a CUDA graph, and its result."""
+        import torch
+
+        with torch.inference_mode():
+            aside = torch.cuda.Stream()
+            with torch.cuda.stream(aside):
+                for _ in range(3):
+                    self.run(self.x)
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                y = self.run(self.x)
+        return graph.replay, lambda: y
+
+    def together(self, run: Callable[[], Any], runs: int) -> float:
+        """Milliseconds of a run on the slower of both GPUs, which begin together."""
+        import torch
+
+        self.dist.barrier()
+        torch.cuda.synchronize()
+        found = torch.tensor([between_events(run, runs)], device="cuda")
+        self.dist.all_reduce(found, op=self.dist.ReduceOp.MAX)
+        return float(found.item())
+
+
+def between_events(run: Callable[[], Any], runs: int) -> float:
+    """Milliseconds of the GPU for a run, over so many in a row."""
+    import torch
+
+    run()
+    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    a.record()
+    for _ in range(runs):
+        run()
+    b.record()
+    torch.cuda.synchronize()
+    return float(a.elapsed_time(b)) / runs
+
+
+def other(job: dict[str, Any]) -> None:
+    """The process of PyTorch's second GPU: it runs as often as it is told, a line at a time."""
+    encoder = Encoder(**job["encoder"])
+    part = Part(encoder, encoder.weights(), job["way"], 1, job["meet"])
+    run, _ = part.captured()
+    for line in sys.stdin:
+        part.together(run, int(line))
+
+
+def one(job: dict[str, Any]) -> None:
+    """The process of one row."""
+    entry = dict(job["entry"])
+    take(lambda: One(entry.pop("name"), entry, Path(job["folder"]), job["is_dry"]))
+
+
+def rows_of(layers: int) -> dict[str, dict[str, Any]]:
+    """What each row is, by its name. A batch of one has no rows to divide."""
+    return {
+        (name := f"{batch}x{length}:{way.replace(' ', '-')}"): {
+            "name": name, "batch": batch, "length": length, "layers": layers, "way": way
+        }
+        for batch, length in SHAPES for way in WAYS if batch > 1 or not way.endswith("rows")
+    }  # fmt: skip
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("--only", nargs="+", default=["*"], help="patterns of rows, such as 8x512:edgec-*")
+    p.add_argument("--layers", type=int, default=4)
+    p.add_argument("--seconds", type=float, default=270, help="of the whole run")
+    p.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "two_gpus.jsonl")
+    p.add_argument("--write", type=Path, help="the page of results")
+    p.add_argument("--dry", action="store_true")
+    p.add_argument("--one", help=argparse.SUPPRESS)
+    p.add_argument("--other", help=argparse.SUPPRESS)
+    options = p.parse_args()
+    if options.one or options.other:
+        (one if options.one else other)(json.loads(options.one or options.other))
+        return
+    there = {name for name, row in read_rows(options.rows).items() if row.get("ms")}
+    left = {
+        name: entry for name, entry in rows_of(options.layers).items()
+        if name not in there and any(fnmatch(name, pattern) for pattern in options.only)
+    }  # fmt: skip
+    until = time.time() + READY * options.seconds
+    turns = Turns(__spec__.name, os.cpu_count() or 1, until, until + (1 - READY) * options.seconds)
+    for row in turns.rows(left, options.dry):
+        append_row(options.rows, row | zoo_page.machine(options.dry) | {"command": shlex.join(sys.argv[1:])})
+        print(json.dumps(row)[:1500], flush=True)
+    text = two_page.text(list(read_rows(options.rows).values()))
+    print(text)
+    if options.write:
+        options.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
