@@ -82,7 +82,7 @@ ${each("      ")} ${sum} += ec_fresh(parts + (other * ${sums} + i) * ${t.warps *
     const ec_int n = first_n + warp_n * ${wide * 8} + i / 4 % ${wide} * 8 + lane % 4 * 2 + i % 2;
     (void)m;
     (void)n;
-    finished[i / ${wide * 4}][i / 4 % ${wide}][i % 4] = (float)(${sum}${" + (n < %d ? %s : 0)" % (k.columns, k.start.call()) if k.params.start.op != "const" or k.params.start.value else ""});
+    finished[i / ${wide * 4}][i / 4 % ${wide}][i % 4] = (float)(${sum}${" + " ~ k.start.call(n="ec_min_int(n, %d)" % (k.columns - 1)) if k.params.start.op != "const" or k.params.start.value else ""});
   }
 //% endif
 //% if in_rows

@@ -66,8 +66,9 @@
     }
 //% endmacro
 //#
-//# stored: stores ``high`` x ``wide`` fragments of 16 x 8 results, beginning at row ``top`` and column ``left``. Where f reads
-//# the buffer that it writes (f.store), a few rows at a time are computed before they are stored.
+//# stored: stores ``high`` x ``wide`` fragments of 16 x 8 results, beginning at row ``top`` and column ``left``. Where f does
+//# not store itself (f.store), a few rows at a time are computed before they are stored; what is beyond the last row or
+//# column is computed as the last, so that no load waits for a condition.
 //% macro stored(sums, high, wide, f, top, rows, column, left, columns)
 #pragma unroll
 //%   if f.store
@@ -91,13 +92,17 @@ ${_row(sums, wide, f, top, rows, column, left, columns, what)|indent(2, true)}
 //% macro _row(sums, wide, f, top, rows, column, left, columns, what)
 //%   set value = "values[i - first][j / 2]" ~ ("" if f.lanes > 1 else "[e]")
 //%   set sum = "sum" if f.lanes > 1 else sums ~ "[i / 2][j + e / 2][i % 2 * 2 + e % 2]"
-//%   set done = f.store.call(value) if what == "store" else value ~ " = " ~ f.call(sum) if what == "compute" else f.call(sum)
+//%   set last_row = "ec_min_int(m, %s - 1)" % rows
+//%   set last = {"m": last_row if rows|int(-1) >= 0 else "ec_max_int(0, %s)" % last_row, column: "ec_min_int(%s, %d)" % (column, columns - f.lanes)}
+//%   set guard = "" if what == "compute" else "if (m < %s && %s < %s) " % (rows, column, columns)
+//%   set done = f.store.call(value) if what == "store" else value ~ " = " ~ f.call(sum, **last) if what == "compute" else f.call(sum)
     const ec_int m = ${top} + i / 2 * 16 + lane / 4 + i % 2 * 8;
     (void)m;
 #pragma unroll
     for (ec_int j = 0; j < ${wide}; j += 2) {
 //%   if f.lanes > 1
       const ec_int ${column} = ${left} + (j + lane % 2) * 8 + lane % 4 / 2 * 4;
+      (void)${column};
 //%     if what != "store"
       /* Two lanes hold two neighbors of two fragments each: the even one takes four of the first, the odd one of the second. */
       const bool second = lane % 2;
@@ -105,12 +110,13 @@ ${_row(sums, wide, f, top, rows, column, left, columns, what)|indent(2, true)}
       const float even = ec_shuffle(second ? one[0] : two[0], 1), odd = ec_shuffle(second ? one[1] : two[1], 1);
       const ec_vf sum = second ? ec_make(even, odd, two[0], two[1]) : ec_make(one[0], one[1], even, odd);
 //%     endif
-      if (m < ${rows} && ${column} < ${columns}) ${done};
+      ${guard}${done};
 //%   else
 #pragma unroll
       for (ec_int e = 0; e < 4; ++e) {
         const ec_int ${column} = ${left} + (j + e / 2) * 8 + lane % 4 * 2 + e % 2;
-        if (m < ${rows} && ${column} < ${columns}) ${done};
+        (void)${column};
+        ${guard}${done};
       }
 //%   endif
     }

@@ -8,7 +8,7 @@ from math import prod
 
 from edgec.emit.c_expression import extent_text
 from edgec.emit.c_text import size_name
-from edgec.emit.gpu.printer import GpuPrinter
+from edgec.emit.gpu.printer import CudaPrinter, GpuPrinter
 from edgec.emit.syntax import C_SYNTAX, Syntax
 from edgec.emit.views.base import View
 from edgec.ir import expr as X
@@ -166,7 +166,7 @@ class GpuView(View, ABC):
         return f"EC_KERNEL({self.threads}) {name}({self.kernel_parameters});"
 
     def printer(self, names: dict[Expr, str], lane: Expr | None = None, depth: int = 1) -> GpuPrinter:
-        return GpuPrinter(names, self.pointers, lane, depth=depth)
+        return CudaPrinter(names, self.pointers, lane, depth=depth)
 
 
 def numbered(

@@ -184,10 +184,14 @@ class ContractView(SlotView):
 
     @cached_property
     def finish(self) -> Slot:
-        """Stores f(sum) at (m, n), where ``sum`` is one element or LANES neighbors along n."""
+        """Stores f(sum) at (m, n), where ``sum`` is one element or LANES neighbors along n.
+
+        Of neighbors on tensor cores, f is apart from the store: only that is under a condition, so that the loads of
+        many results are under way at the same time.
+        """
         p = self.params
         loops = {"batch": p.batch, "m": p.m, "n": p.n}
-        is_apart = self.aliases or (self.by_group and self._reads_results)
+        is_apart = self.aliases or p.store_lanes or (self.by_group and self._reads_results)
         finisher = self.finisher_apart if self.tensor and is_apart else self.finisher
         return finisher(loops, p.epilogue, p.accumulator, p.n[-1] if p.store_lanes else None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from edgec.emit.c_expression import COMPARE, Printer
 from edgec.emit.c_lanes import access
 from edgec.emit.c_text import advanced
@@ -10,6 +12,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
 from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.gpu.kernel import is_aligned
+from edgec.schedule.program import Buffer
 from edgec.schedule.storage import memory_type
 
 
@@ -52,9 +55,35 @@ class GpuPrinter(Printer):
         return super()._scalar_call(e)
 
 
+class CudaPrinter(GpuPrinter):
+    """As CUDA has it: a quotient that is rounded to an integer has no branches, where its divisor allows that."""
+
+    def text(self, e: Expr) -> str:
+        if e.op == "round" and e.dtype == "f32":
+            (quotient,) = e.args
+            if quotient.op == "div" and self._unused(quotient) and _is_moderate(quotient.args[1]):
+                print_as, function = (self.vector, "ec_round") if self.is_vector(e) else (self.value, "rintf")
+                return f"{function}(ec_quotient({', '.join(map(print_as, quotient.args))}))"
+        return super().text(e)
+
+
 FIRST = X.const(0)
 #: Operations that are cheaper than a branch around them.
 _CHEAP = ("load", "const", "var", "cast", "add", "sub", "mul", "neg", "max", "min")
+
+
+#: Divisors that `ec_quotient` takes, scales of quantization among them.
+_LEAST, _MOST = 2.0**-64, 2.0**64
+
+
+def _is_moderate(divisor: Expr) -> bool:
+    """Is it known at build time, and neither tiny nor huge?"""
+    if divisor.op == "const":
+        return bool(_LEAST <= abs(divisor.value) <= _MOST)
+    if divisor.op != "load" or not isinstance(divisor.value, Buffer) or divisor.value.data is None:
+        return False
+    sizes = np.abs(divisor.value.data)
+    return bool(sizes.size and ((sizes >= _LEAST) & (sizes <= _MOST)).all())
 
 
 def _is_cheap(e: Expr) -> bool:
