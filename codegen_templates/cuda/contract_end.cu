@@ -33,19 +33,19 @@ ${each("    ")} rows[(warp_m * ${high * 16} + i / ${wide * 4} * 16 + lane / 4 + 
 #pragma unroll 1
   for (ec_int i = part * ${t.threads} + thread; i < ${t.m * row}; i += ${k.cluster * t.threads}) {
     const ec_int m = first_m + i / ${row}, n = first_n + i % ${row} * 4;
+    if (m >= ${k.row_count} || n >= ${k.columns}) continue; /* what is read is used: a block may not end before it arrives */
     ${k.number} total[4] = {}, remote[${k.cluster}][4];
 #pragma unroll
     for (ec_int other = 0; other < ${k.cluster}; ++other) ec_remote(remote[other], rows + i / ${row} * ${pitch} + i % ${row} * 4, other);
 #pragma unroll
     for (ec_int j = 0; j < ${4 * k.cluster}; ++j) total[j % 4] += remote[j / 4][j % 4];
-    if (m >= ${k.row_count}) continue;
 //%   set more = " + (n + j < %d ? %s : 0)" % (k.columns, k.start.call(n="n + j")) if k.start and (k.params.start.op != "const" or k.params.start.value) else ""
 //%   if f.lanes > 1
     float done[4];
 #pragma unroll
     for (ec_int j = 0; j < 4; ++j) done[j] = (float)(total[j]${more});
 //%     set call = f.call("ec_make(done[0], done[1], done[2], done[3])")
-    if (n < ${k.columns}) ${f.store.call(call) if f.store else call};
+    ${f.store.call(call) if f.store else call};
 //%   else
 //%     set call = f.call(("(float)(total[j]%s)" % more) if k.start else "total[j]", n="n + j")
 #pragma unroll

@@ -92,8 +92,7 @@ ${_row(sums, wide, f, top, rows, column, left, columns, what)|indent(2, true)}
 //% macro _row(sums, wide, f, top, rows, column, left, columns, what)
 //%   set value = "values[i - first][j / 2]" ~ ("" if f.lanes > 1 else "[e]")
 //%   set sum = "sum" if f.lanes > 1 else sums ~ "[i / 2][j + e / 2][i % 2 * 2 + e % 2]"
-//%   set last_row = "ec_min_int(m, %s - 1)" % rows
-//%   set last = {"m": last_row if rows|int(-1) >= 0 else "ec_max_int(0, %s)" % last_row, column: "ec_min_int(%s, %d)" % (column, columns - f.lanes)}
+//%   set last = {"m": "ec_min_int(m, %d)" % (rows|int - 1) if rows|int(-1) >= 0 else "ec_max_int(0, ec_min_int(m, %s - 1))" % rows, column: "ec_min_int(%s, %d)" % (column, columns - f.lanes)}
 //%   set guard = "" if what == "compute" else "if (m < %s && %s < %s) " % (rows, column, columns)
 //%   set done = f.store.call(value) if what == "store" else value ~ " = " ~ f.call(sum, **last) if what == "compute" else f.call(sum)
     const ec_int m = ${top} + i / 2 * 16 + lane / 4 + i % 2 * 8;

@@ -32,6 +32,8 @@ GROUP = 32
 OBSERVERS = (BEST, *_OBSERVERS)
 #: Corrections of the error of int8, each a module of this folder; they need realistic calibration data.
 CORRECTIONS = ("equalize", "smooth", "gptq", "bias")
+#: Seconds that a layer counts as saving at least, where it is ordered by its error for each.
+LEAST_SAVED = 1e-12
 #: The bound of "mixed" where none is given.
 MAX_LOSS = "cosine=0.999"
 
@@ -118,7 +120,7 @@ def compress(graph: Graph, request: Request) -> Compressed:
     max_loss = request.bound
     if request.precision == "mixed" and max_loss is not None:
         errors, measured = sensitivity.added(graph, candidates, data, found)
-        costs = {layer: errors[layer] / verdicts.gains[layer].saved for layer in candidates}
+        costs = {layer: errors[layer] / max(verdicts.gains[layer].saved, LEAST_SAVED) for layer in candidates}
         chosen, value = search.within(graph, candidates, data, found, costs, max_loss)
         left = [layer for layer in _bf16_candidates(layers, verdicts) if layer not in chosen]
         if left:
@@ -161,6 +163,8 @@ def _gaining(layers: Sequence[Layer], device: Device) -> tuple[_Verdicts, list[L
         if own.saved <= 0:
             verdicts.refused[layer] = f"bytes gain nothing on {device.name}"
     candidates = [layer for layer in layers if layer not in verdicts.refused]
+    if not candidates and (device.has_int8_tensor_cores or (device.is_gpu and device.has_dot4)):
+        return _Verdicts(verdicts.gains), list(layers)  # a small network: all as was asked, for the size of its weights
     if not candidates:
         raise UsageError(f"bytes gain nothing on '{device.name}'", hint="leave out --quantize")
     return verdicts, candidates

@@ -4,12 +4,13 @@ Queries, keys and values of attention are the case in point, and the heads of a 
 convolutions of their own. What follows every sibling alike (a bias, an activation) follows the one. Each result is a
 slice of the wider one, which is only an index or a view in the products that read it; where anything else reads one of
 them, it is left alone. Whether it pays is a choice by price: the operand is read once and one kernel starts instead of
-three, but rows of results lie further apart.
+three, but rows of results lie further apart. Products of int8 are made one on GPUs alone: on a CPU, blocks of integers
+have no price for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from edgec.fuse.block import Block, Composer
 from edgec.fuse.choice import BlockCosts, Choice
 from edgec.fuse.kind import kind_of
 from edgec.ir.graph import Graph, Node, constant, rewrite
+from edgec.ir.types import DTYPES
 
 #: What multiplies by weights: the dimension of its result, and that of its weights, that siblings lie along.
 STACKED = {"matmul": (-1, 1), "conv": (1, 0)}
@@ -58,7 +60,7 @@ class _Head:
         """Bias of each column, with the dimensions of the result from the stacked one on; or zeros."""
         shape = (self.width, *(1 for _ in self.product.type.shape[self.axis + 1 :]))
         if self.bias is None:
-            return np.zeros(shape, np.float32)
+            return np.zeros(shape, DTYPES[self.product.type.dtype])
         return _added(self.bias, self.product).value.reshape(shape)
 
     @property
@@ -76,7 +78,7 @@ def fuse_siblings(graph: Graph, prices: BlockCosts, gpu: bool = False) -> tuple[
     choices: list[Choice] = []
     groups: dict[Node, Sequence[_Head]] = {}  # end of a head -> it and its siblings
     stacked: dict[Node, Node] = {}  # end of the first of them -> their weights side by side
-    for heads in _groups(graph):
+    for heads in _groups(graph, ("f32", "i32") if gpu else ("f32",)):
         if not gpu:
             one = _one(heads, heads[0].product.args[0])
             stacked[heads[0].end] = one.product.args[1]
@@ -120,26 +122,43 @@ def _one(heads: Sequence[_Head], operand: Node, weights: Node | None = None) -> 
     first = heads[0]
     if weights is None:
         axis = STACKED[first.product.op][1]
-        weights = constant(np.concatenate([h.product.args[1].value for h in heads], axis=axis))
+        weights = constant(np.concatenate([_constant(h.product.args[1]).value for h in heads], axis=axis))
+        if first.product.args[1].op == "cast":
+            weights = ops.node("cast", weights, **first.product.args[1].attributes)
     product = ops.node(first.product.op, operand, weights, **first.product.attributes)
     bias = None
     if any(h.bias is not None for h in heads):
         bias = ops.node("add", product, constant(np.concatenate([h.added() for h in heads])))
     made = {first.base: bias or product}
-    for step in first.steps:
-        made[step] = ops.node(step.op, *(made.get(a, a) for a in step.args), **step.attributes)
+    for k, step in enumerate(first.steps):
+        args = (made.get(a) or _side_by_side(heads, k, n) for n, a in enumerate(step.args))
+        made[step] = ops.node(step.op, *args, **step.attributes)
     return _Head(product, bias, tuple(made.values())[1:])
 
 
-def _groups(graph: Graph) -> Iterator[list[_Head]]:
+def _side_by_side(heads: Sequence[_Head], step: int, operand: int) -> Node:
+    """The constants that a step of each head takes: one, or one for each column."""
+    found = [h.steps[step].args[operand] for h in heads]
+    if not _is_of_columns(found[0], heads[0].product):
+        return found[0]
+    behind = heads[0].product.type.rank - heads[0].axis
+    return constant(np.concatenate([f.value for f in found], axis=found[0].type.rank - behind))
+
+
+def _constant(weights: Node) -> Node:
+    """The constant that weights are, or are converted from."""
+    return weights.args[0] if weights.op == "cast" else weights
+
+
+def _groups(graph: Graph, dtypes: Collection[str]) -> Iterator[list[_Head]]:
     """Siblings that only other products read."""
     users = graph.users()
     results = graph.results()
     found: dict[object, list[_Head]] = {}
     for node in graph.operations():
-        if node.op not in STACKED or node.type.dtype != "f32" or not node.type.is_fixed or node in results:
+        if node.op not in STACKED or node.type.dtype not in dtypes or not node.type.is_fixed or node in results:
             continue
-        operand, weights = node.args
+        operand, weights = node.args[0], _constant(node.args[1])
         if operand.is_const or not weights.is_const or node.attributes.get("groups", 1) != 1:
             continue
         if node.op == "matmul" and weights.type.rank != 2:
@@ -147,7 +166,8 @@ def _groups(graph: Graph) -> Iterator[list[_Head]]:
         head = _head(node, users, results)
         if head.end not in results and _feeds_products(head.end, users):
             kernel = weights.type.shape[2:] if node.op == "conv" else ()
-            found.setdefault((operand, node.op, node.attrs, kernel, _followed(head)), []).append(head)
+            alike = (operand, node.op, node.attrs, weights.type.dtype, kernel, _followed(head))
+            found.setdefault(alike, []).append(head)
     yield from (heads for heads in found.values() if len(heads) > 1)
 
 
@@ -157,7 +177,11 @@ def _head(product: Node, users: Mapping[Node, Sequence[Node]], results: set[Node
     bias = readers[0] if len(readers) == 1 and _is_bias(readers[0], product) else None
     steps: list[Node] = []
     end = bias or product
-    while more := until_one(end, users, results, _is_scalar, lambda n: n.type == product.type):
+
+    def is_free(n: Node) -> bool:
+        return _is_scalar(n) or _is_of_columns(n, product)
+
+    while more := until_one(end, users, results, is_free, lambda n: n.type.shape == product.type.shape):
         steps += more
         end = more[-1]
     return _Head(product, bias, tuple(steps))
@@ -194,9 +218,11 @@ def until_one(
 
 
 def _followed(head: _Head) -> object:
-    """Key of the operators after the base of a head: equal for two heads if these are the same."""
-    known = {head.base: 0}
+    """Key of the operators after the base of a head: equal for two heads if these are the same but for constants of
+    columns."""
+    known: dict[Node, object] = {head.base: 0}
     for k, step in enumerate(head.steps, 1):
+        known |= {a: ("columns", a.type.dtype, a.type.rank) for a in step.args if _is_of_columns(a, head.product)}
         known[step] = k
     return tuple((s.op, s.attrs, tuple(known.get(a, a) for a in s.args)) for s in head.steps)
 
@@ -208,9 +234,12 @@ def _added(add: Node, product: Node) -> Node:
 
 def _is_bias(add: Node, product: Node) -> bool:
     """Does it add a constant for each column?"""
-    if add.op != "add" or add.type != product.type:
-        return False
-    node, axis = _added(add, product), STACKED[product.op][0] % product.type.rank
+    return add.op == "add" and add.type == product.type and _is_of_columns(_added(add, product), product)
+
+
+def _is_of_columns(node: Node, product: Node) -> bool:
+    """Is it a constant for each column of a product?"""
+    axis = STACKED[product.op][0] % product.type.rank
     behind = product.type.rank - axis
     is_long = node.is_const and node.type.rank >= behind and node.type.shape[-behind] == product.type.shape[axis]
     return is_long and node.type.elements == product.type.shape[axis]

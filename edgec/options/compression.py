@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ def pruning_of(given: Mapping[str, Any], device: Device) -> tuple[Scheme | None,
     if text == "vector" and device.language == "cuda":  # a panel, and 16 bytes of what it is multiplied with
         text = f"block=32x{4 if device.precision in ('fp32', 'tf32') else 8}"
     scheme = scheme_of(text, device.vector_lanes)
+    if scheme.kind == "nm" and device.language == "cuda" and device.gpu.compute_capability >= 80:
+        scheme = replace(scheme, outputs=1)  # tensor cores have positions for each output
     if wanted in (None, "auto"):
         return scheme, scheme.share if scheme.of and given["max_loss"] is None else None
     try:

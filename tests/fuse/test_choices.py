@@ -298,6 +298,28 @@ def test_products_of_one_operand_are_stacked_where_that_is_cheaper(price: float)
     assert all(d.within(2e-5) for d in compare_all(run_plan(found, inputs), run_graph(graph, inputs)))
 
 
+def test_products_of_int8_are_stacked_on_a_gpu(tmp_path: Path) -> None:
+    """With the scales and biases of columns: their operand is read once, and one kernel starts."""
+    random = np.random.default_rng(2)
+    constants = [weights(n, random.standard_normal((32, 16)).astype(np.float32)) for n in ("wq", "wk", "wv")]
+    constants.append(weights("b", random.standard_normal(16).astype(np.float32)))
+    nodes = [
+        node("MatMul", ["x", "wq"], ["q"]), node("MatMul", ["x", "wk"], ["k0"]), node("Add", ["k0", "b"], ["k"]),
+        node("Transpose", ["k"], ["kt"], perm=[1, 0]), node("MatMul", ["q", "kt"], ["s"]),
+        node("Softmax", ["s"], ["p"]), node("MatMul", ["x", "wv"], ["v"]), node("MatMul", ["p", "v"], ["y"]),
+    ]  # fmt: skip
+    proto = model(nodes, [tensor_input("x", [8, 32])], ("y",), constants)
+    np.savez(tmp_path / "x.npz", x=random.standard_normal((8, 32)).astype(np.float32))
+    built = edgec.build(
+        proto, device="cuda_sm90", precision="int8", calibrate=tmp_path / "x.npz", compiler="emulated"
+    )  # fmt: skip
+    products = [n for k in built.program.kernels if k.block for n in k.block.nodes if n.type.dtype == "i32"]
+    assert [n.type.shape for n in products if n.op == "matmul"] == [(8, 48)]
+    inputs = {"x": random.standard_normal((8, 32)).astype(np.float32)}
+    want = run_graph(built.graph, inputs)["y"]
+    assert np.abs(built.run(inputs)["y"] - want).max() <= 4e-3 * np.abs(want).max()
+
+
 def test_siblings_with_biases_keep_their_names() -> None:
     random = np.random.default_rng(0)
 

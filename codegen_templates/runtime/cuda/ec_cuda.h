@@ -315,6 +315,61 @@ EC_MULTIPLY(ec_multiply_u8_u8, "m16n8k32.row.col.s32.u8.u8.s32", int, EC_R)
 #undef EC_MULTIPLY
 #endif
 
+/* Products by weights of which two of each four along k are there: 64 bytes of k of the other factor at once. ``ec_sparse`` has
+ * what a lane holds of 16 columns of weights: their elements, and the positions of elements in their groups of four, two bits
+ * each. ec_load_sparse loads it from memory in the order of lanes; of halves every other pair of lanes gives positions. ``s``
+ * has the rows of the other factor as two results of ec_matrices. Sums are of 16 columns by 16 rows: lane 4 g + t has columns g
+ * (``left``) and g + 8 (``right``) of rows 2 t, 2 t + 1 and those eight below, which ec_transpose makes columns 2 t and 2 t + 1
+ * of row g: it transposes 8 x 8 numbers, of which a lane holds two of a row. */
+struct ec_sparse { unsigned elements[4], positions; };
+template <int BYTES> EC_DEVICE void ec_load_sparse(ec_sparse &r, const unsigned *from) {
+  const int lane = ec_thread() % 32;
+  const uint4 four = *(const uint4 *)(const void *)(from + 4 * lane);
+  r.elements[0] = four.x;
+  r.elements[1] = four.y;
+  r.elements[2] = four.z;
+  r.elements[3] = four.w;
+  r.positions = from[128 + (BYTES == 1 ? lane : lane / 4 * 2 + lane % 2)];
+}
+template <class T> EC_DEVICE void ec_transpose(T &x, T &y) {
+  const int lane = ec_thread() % 32, odd = lane / 4 % 2, other = lane % 4 * 8 + lane / 8;
+  const T first = __shfl_sync(0xffffffffu, odd ? y : x, other + odd * 4), second = __shfl_sync(0xffffffffu, odd ? x : y, other + 4 - odd * 4);
+  x = odd ? second : first;
+  y = odd ? first : second;
+}
+#ifndef EC_ON_CPU
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+/* From PTX 8.5 on, positions that are in order have an instruction of their own; the other one may be slow. */
+#if !defined(__CUDACC_VER_MAJOR__) || __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 5)
+#define EC_ORDERED "::ordered_metadata"
+#else
+#define EC_ORDERED ""
+#endif
+#define EC_MULTIPLY_SPARSE(NAME, SHAPE, SUM, IN)                                                                       \
+  EC_DEVICE void NAME(SUM (&left)[4], SUM (&right)[4], const ec_sparse &l, const unsigned (&s)[2][4]) {               \
+    for (int i = 0; i < 2; ++i)                                                                                        \
+      asm("mma.sp" EC_ORDERED ".sync.aligned." SHAPE                                                                   \
+          " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"                     \
+          : IN(left[2 * i]), IN(left[2 * i + 1]), IN(right[2 * i]), IN(right[2 * i + 1])                               \
+          : "r"(l.elements[0]), "r"(l.elements[1]), "r"(l.elements[2]), "r"(l.elements[3]),                            \
+            "r"(s[0][i]), "r"(s[0][i + 2]), "r"(s[1][i]), "r"(s[1][i + 2]), "r"(l.positions));                         \
+  }
+#define EC_F(x) "+f"(x)
+#define EC_R(x) "+r"(x)
+EC_MULTIPLY_SPARSE(ec_multiply_sparse_f16, "m16n8k32.row.col.f32.f16.f16.f32", float, EC_F)
+EC_MULTIPLY_SPARSE(ec_multiply_sparse_bf16, "m16n8k32.row.col.f32.bf16.bf16.f32", float, EC_F)
+/* The factors in the order of the names are S and L; of the instruction, L is the left one. */
+EC_MULTIPLY_SPARSE(ec_multiply_sparse_i8_i8, "m16n8k64.row.col.s32.s8.s8.s32", int, EC_R)
+EC_MULTIPLY_SPARSE(ec_multiply_sparse_i8_u8, "m16n8k64.row.col.s32.u8.s8.s32", int, EC_R)
+EC_MULTIPLY_SPARSE(ec_multiply_sparse_u8_i8, "m16n8k64.row.col.s32.s8.u8.s32", int, EC_R)
+EC_MULTIPLY_SPARSE(ec_multiply_sparse_u8_u8, "m16n8k64.row.col.s32.u8.u8.s32", int, EC_R)
+#undef EC_F
+#undef EC_R
+#undef EC_MULTIPLY_SPARSE
+#undef EC_ORDERED
+#endif
+#endif
+
 /* Products of groups of four warps (compute capability 9.0): factors in shared memory, in rows of 128 bytes that begin at
  * multiples of 1024 and have their 16-byte chunks in an order that depends on the row. Between ec_group_begin and
  * ec_group_commit products are started; ec_group_wait waits until all but the last so many commits are done. What threads
@@ -388,17 +443,6 @@ EC_DEVICE void ec_multiply_f32(float (&c)[4], const unsigned (&a)[4], unsigned b
   for (int i = 0; i < 4; ++i) c[i] += sum[i];
 }
 #endif
-
-/* The sigmoid by the reciprocal of the hardware, within two units in the last place of 1 / (1 + e^-x), without branches. */
-EC_DEVICE float ec_fast_sigmoid(float x) {
-#ifdef __CUDA_ARCH__
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + expf(-x)));
-  return result;
-#else
-  return ec_sigmoid_float(x);
-#endif
-}
 
 /* x / y that is rounded to an integer next, for a y that is neither tiny nor huge: the steps of a division without its
  * branches. Exact up to 2^24, but for what rounds to zero; beyond, within two units in the last place. */
@@ -614,7 +658,7 @@ EC_UNARY(ec_exp, expf)
 EC_UNARY(ec_log, logf)
 EC_UNARY(ec_log1p, log1pf)
 EC_UNARY(ec_expm1, expm1f)
-EC_UNARY(ec_sigmoid, ec_fast_sigmoid)
+EC_UNARY(ec_sigmoid, ec_sigmoid_float)
 EC_UNARY(ec_tanh, tanhf)
 EC_UNARY(ec_erf, erff)
 EC_UNARY(ec_sin, sinf)

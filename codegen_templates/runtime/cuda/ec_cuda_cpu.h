@@ -28,6 +28,9 @@ struct uint2 { alignas(8) unsigned x; unsigned y; };
 struct uint4 { alignas(16) unsigned x; unsigned y, z, w; };
 static inline __attribute__((unused)) float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 #ifdef __SANITIZE_THREAD__ /* ThreadSanitizer is told which fiber runs */
 extern "C" {
 void *__tsan_get_current_fiber(void);
@@ -41,6 +44,27 @@ static inline void *__tsan_create_fiber(unsigned) { return nullptr; }
 static inline void __tsan_destroy_fiber(void *) {}
 static inline void __tsan_switch_to_fiber(void *, unsigned) {}
 #endif
+
+/* Dynamic shared memory of a block of a cluster. Under AddressSanitizer a launch has no more of it than it asks for, and what
+ * is there at first is no number. */
+enum { EC_ROOM = 227 * 1024 };
+static inline __attribute__((unused)) unsigned char *ec_shared_of(unsigned block) {
+  alignas(1024) static thread_local unsigned char rooms[8][EC_ROOM];
+  return rooms[block];
+}
+static inline __attribute__((unused)) void ec_give_shared(size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  for (unsigned block = 0; block < 8; ++block) {
+    unsigned char *const room = ec_shared_of(block);
+    const size_t there = (bytes + 7) / 8 * 8;
+    ASAN_UNPOISON_MEMORY_REGION(room, EC_ROOM);
+    memset(room, 0xff, bytes);
+    ASAN_POISON_MEMORY_REGION(room + there, EC_ROOM - there);
+  }
+#else
+  (void)bytes;
+#endif
+}
 
 struct ec_place { unsigned x, y, z; };
 
@@ -119,7 +143,8 @@ struct ec_fibers {
     waiting.push_back(me);
     go_home(me);
   }
-  void run(unsigned groups, unsigned cluster, unsigned threads, const std::function<void()> &kernel) {
+  void run(unsigned groups, unsigned cluster, unsigned threads, size_t shared, const std::function<void()> &kernel) {
+    ec_give_shared(shared);
     body = &kernel;
     known = __tsan_get_current_fiber();
     members = threads;
@@ -137,9 +162,9 @@ struct ec_fibers {
       }
     }
   }
-  void launch(unsigned groups, unsigned cluster, unsigned threads, std::function<void()> kernel) {
-    if (capturing) captured.push_back([=] { all().run(groups, cluster, threads, kernel); });
-    else run(groups, cluster, threads, kernel);
+  void launch(unsigned groups, unsigned cluster, unsigned threads, size_t shared, std::function<void()> kernel) {
+    if (capturing) captured.push_back([=] { all().run(groups, cluster, threads, shared, kernel); });
+    else run(groups, cluster, threads, shared, kernel);
   }
   /* All threads wait once, in turn, so that every one of them has arrived when the first goes on. */
   void barrier() { yield(); }
@@ -150,8 +175,8 @@ struct ec_fibers {
     ++arrived;
     while (syncs == before) yield();
   }
-  /* Every lane of a warp publishes up to 32 bytes; seen(k) are those of lane k. */
-  struct Shown { unsigned words[8]; };
+  /* Every lane of a warp publishes up to 36 bytes; seen(k) are those of lane k. */
+  struct Shown { unsigned words[9]; };
   std::vector<Shown> shown; /* two a thread: rounds alternate, so that no lane waits before it goes on */
   unsigned now = 0;
   void show(const void *what, size_t bytes) {
@@ -176,17 +201,22 @@ static inline __attribute__((unused)) void __syncwarp() {}
 static inline __attribute__((unused)) void __syncthreads() { ec_fibers::all().barrier(); }
 static inline __attribute__((unused)) void __threadfence() {}
 static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, int bits) { return ec_fibers::all().exchange(x, bits); }
+template <class T> static inline T __shfl_sync(unsigned, T x, int lane) {
+  ec_fibers &f = ec_fibers::all();
+  f.show(&x, sizeof x);
+  memcpy(&x, f.seen((unsigned)lane).words, sizeof x);
+  return x;
+}
 static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
 
 static inline __attribute__((unused)) unsigned char *ec_shared(void) {
-  alignas(1024) static thread_local unsigned char rooms[8][227 * 1024];
-  return rooms[ec_fibers::all().group.x - ec_fibers::all().first];
+  return ec_shared_of(ec_fibers::all().group.x - ec_fibers::all().first);
 }
 static inline __attribute__((unused)) void ec_cluster_sync(void) { ec_fibers::all().cluster_sync(); }
 template <class T> static inline __attribute__((unused)) void ec_remote(T (&numbers)[4], const T *p, int rank) {
   const ec_fibers &f = ec_fibers::all();
   const unsigned mine = f.group.x - f.first;
-  memcpy(numbers, (const unsigned char *)p + ((long)rank - (long)mine) * 227 * 1024, 16);
+  memcpy(numbers, (const unsigned char *)p + ((long)rank - (long)mine) * EC_ROOM, 16);
 }
 static inline __attribute__((unused)) void ec_cluster_arrive(void) {}
 static inline __attribute__((unused)) void ec_cluster_wait(void) { ec_cluster_sync(); }
@@ -194,16 +224,16 @@ static inline __attribute__((unused)) void ec_remote_wait(unsigned long long *) 
 static inline __attribute__((unused)) void ec_to_remote(float *p, const float (&numbers)[4], int rank, unsigned long long *) {
   const ec_fibers &f = ec_fibers::all();
   const unsigned mine = f.group.x - f.first;
-  memcpy((unsigned char *)p + ((long)rank - (long)mine) * 227 * 1024, numbers, 16);
+  memcpy((unsigned char *)p + ((long)rank - (long)mine) * EC_ROOM, numbers, 16);
 }
 static inline __attribute__((unused)) float ec_exp2(float x) { return exp2f(x); }
 
 template <class... P, class... A>
-static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned cluster, unsigned threads, A... arguments) {
-  ec_fibers::all().launch(groups, cluster, threads, [=] { kernel(arguments...); });
+static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned cluster, unsigned threads, size_t shared, A... arguments) {
+  ec_fibers::all().launch(groups, cluster, threads, shared, [=] { kernel(arguments...); });
 }
 #define EC_LAUNCH(overlaps, kernel, groups, cluster, threads, shared, stream, ...)                        \
-  ((void)(overlaps), (void)(stream), (void)(shared), ec_launch(kernel, (unsigned)(groups), cluster, threads, __VA_ARGS__))
+  ((void)(overlaps), (void)(stream), ec_launch(kernel, (unsigned)(groups), cluster, threads, (size_t)(shared), __VA_ARGS__))
 
 /* Tensor cores: ec_cuda.h says which lane holds which elements. */
 static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const void *row) {
@@ -263,6 +293,47 @@ static inline __attribute__((unused)) void ec_multiply_tf32(float (&c)[4], const
     return x;
   });
 }
+
+/* Products of 16 rows of A, which has two of each four elements along k, and 8 of B. Positions of A are those of lanes 4 g and
+ * 4 g + 1 (of halves; each has 16 columns of rows g and g + 8), or of all (of bytes; 32 columns of a row each). */
+template <class Sum, class Sparse, class Element>
+static inline void ec_multiply_sparse_on_cpu(Sum (&left)[4], Sum (&right)[4], const Sparse &a, const unsigned (&b)[2][4], unsigned per, Element element) {
+  ec_fibers &f = ec_fibers::all();
+  const unsigned lane = f.thread.x % ec_fibers::WARP;
+  for (unsigned half = 0; half < 2; ++half) {
+    const unsigned mine[9] = {a.elements[0], a.elements[1], a.elements[2], a.elements[3], b[0][half], b[0][half + 2], b[1][half], b[1][half + 2], a.positions};
+    f.show(mine, sizeof mine);
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned row = lane / 4, lower = i / 2, column = lane % 4 * 2 + i % 2;
+      Sum sum = 0;
+      for (unsigned at = 0; at < 8 * per; ++at) { /* elements of A that are there */
+        const unsigned word = f.seen(4 * row + at % (4 * per) / per).words[lower + at / (4 * per) * 2];
+        const unsigned teller = per == 2 ? at / 8 : lower + at / 16 * 2, bit = per == 2 ? lower * 16 + at % 8 * 2 : at % 16 * 2;
+        const unsigned k = at / 2 * 4 + (f.seen(4 * row + teller).words[8] >> bit & 3);
+        sum += element(word, at % per, true) * element(f.seen(4 * column + k % (4 * per) / per).words[4 + k / (4 * per)], k % per, false);
+      }
+      (lower ? right : left)[half * 2 + i % 2] += sum;
+    }
+  }
+}
+#define EC_SPARSE_HALVES(TYPE)                                                                                         \
+  template <class Sparse> static inline void ec_multiply_sparse_##TYPE(float (&left)[4], float (&right)[4], const Sparse &a, const unsigned (&b)[2][4]) { \
+    ec_multiply_sparse_on_cpu(left, right, a, b, 2, [](unsigned w, unsigned part, bool) { return ec_from_##TYPE((uint16_t)(w >> 16 * part)); }); \
+  }
+EC_SPARSE_HALVES(f16)
+EC_SPARSE_HALVES(bf16)
+#undef EC_SPARSE_HALVES
+#define EC_SPARSE_BYTES(NAME, S, L)                                                                                    \
+  template <class Sparse> static inline void NAME(int (&left)[4], int (&right)[4], const Sparse &a, const unsigned (&b)[2][4]) { \
+    ec_multiply_sparse_on_cpu(left, right, a, b, 4, [](unsigned w, unsigned part, bool is_l) {                         \
+      return is_l ? (int)(L)(w >> 8 * part) : (int)(S)(w >> 8 * part);                                                 \
+    });                                                                                                                \
+  }
+EC_SPARSE_BYTES(ec_multiply_sparse_i8_i8, int8_t, int8_t)
+EC_SPARSE_BYTES(ec_multiply_sparse_i8_u8, int8_t, uint8_t)
+EC_SPARSE_BYTES(ec_multiply_sparse_u8_i8, uint8_t, int8_t)
+EC_SPARSE_BYTES(ec_multiply_sparse_u8_u8, uint8_t, uint8_t)
+#undef EC_SPARSE_BYTES
 
 /* The element of step ``k`` of a row of a factor of a group of warps, at ``p`` and what follows. */
 template <bool TURNED, float (*NUMBER)(uint16_t)> static inline float ec_group_element(const uint16_t *p, unsigned row, unsigned k) {

@@ -56,6 +56,8 @@ def advice(scheme: Scheme) -> str:
     """A sentence about what to do where pruning by a scheme gains nothing."""
     if scheme.kind == "vector":
         return "ask for more zeros: --sparsity"
+    if scheme.kind == "nm" and scheme.outputs == 1:
+        return "with --precision fp16, bf16 or int8, lower two_of_four_gain in [costs.tensor_tile] of a device file"
     wider = "blocks as wide as the device's vectors: --prune vector"
     return f"take {wider}" if scheme.of else f"ask for more zeros, or for {wider}"
 

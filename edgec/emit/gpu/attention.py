@@ -79,11 +79,30 @@ class AttentionView(SlotView):
 
     @cached_property
     def seen(self) -> tuple[list[str], str, str]:
-        """(lines, first tile of keys, end of keys) that the block whose first query is ``first_m`` attends to."""
+        """(lines, first tile of keys, end of keys) that the block whose first query is ``first_m`` attends to.
+
+        Of listed tiles these are places in the list.
+        """
         p = self.params
         printer = self.printer({p.m: "first_m"})
         first, last = (printer.position(e) for e in p.seen or (X.const(0), X.lift(self.keys, "i64")))
-        return printer.lines, first if first == "0" else f"{first} / {self.tile.keys}", last
+        return printer.lines, first if first == "0" or p.listed is not None else f"{first} / {self.tile.keys}", last
+
+    @property
+    def rounds(self) -> str:
+        """The end of the rounds of a block: one for each tile of keys."""
+        last = self.seen[2]
+        return last if self.params.listed is not None else f"({last} + {self.tile.keys - 1}) / {self.tile.keys}"
+
+    @cached_property
+    def listed(self) -> tuple[list[str], str] | None:
+        """(lines, the tile of keys of a ``round``) where tiles are listed."""
+        p = self.params
+        if p.listed is None:
+            return None
+        printer = self.printer({p.listed[0]: "round"})
+        tile = printer.position(p.listed[1])
+        return printer.lines, tile
 
     def exists(self, m: str, n: str) -> str:
         """The condition that the query and the key of a score exist; empty where all tiles are full."""

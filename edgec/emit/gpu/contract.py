@@ -40,6 +40,11 @@ class ContractView(SlotView):
         return isinstance(self.tile, TensorTile) and self.tile.by_group
 
     @property
+    def two_of_four(self) -> bool:
+        """Do weights have two of each four elements along k?"""
+        return isinstance(self.tile, TensorTile) and self.tile.two_of_four
+
+    @property
     def threads(self) -> int:
         return self.tile.threads
 

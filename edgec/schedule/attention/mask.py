@@ -20,6 +20,8 @@ from edgec.ir.nest import is_fixed, most
 from edgec.ir.types import FOLD_ELEMENTS
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 
+#: Of the tiles of keys between the first and the last that blocks see, the share above which none is left out.
+MOST_TILES = 0.9
 #: A score with this added has no weight beside one without: exp(-1e30) is 0, and no score of a network is near 1e30.
 HIDDEN = -1e30
 
@@ -32,10 +34,31 @@ class MaskRange:
     last: np.ndarray
     m: Expr
     n: Expr
+    sees: np.ndarray | None = None  # [m, n] of truth values
 
     @property
     def keys(self) -> int:
         return most(self.n)
+
+    def of_tiles(self, queries: int, keys: int, weights: Weights) -> tuple[Expr, Expr, Expr, Expr] | None:
+        """Tiles of ``keys`` that a block of ``queries`` sees anything of, as a list.
+
+        The list's first place and its end, by the block's first query ``m``; a place, and the tile that is there. None
+        where next to no tile between the first and the last key is left out (`MOST_TILES`).
+        """
+        if self.sees is None:
+            return None
+        rows, columns = self.sees.shape
+        whole = np.pad(self.sees, ((0, -rows % queries), (0, -columns % keys)))
+        tiles = np.asarray(whole.reshape(whole.shape[0] // queries, queries, -1, keys).any(axis=(1, 3)))
+        between = np.maximum.accumulate(tiles, axis=1) & np.maximum.accumulate(tiles[:, ::-1], axis=1)[:, ::-1]
+        if tiles.sum() > MOST_TILES * between.sum():
+            return None
+        block, place = X.call("floordiv", self.m, X.const(queries)), X.fresh(int(tiles.sum()))
+        starts = weights.add(np.concatenate([[0], tiles.sum(axis=1).cumsum()]).astype(np.int32))
+        first, end = (X.cast(X.load(starts, (block + k,), "i32"), "i64") for k in range(2))
+        tile = X.cast(X.load(weights.add(np.nonzero(tiles)[1].astype(np.int32)), (place,), "i32"), "i64")
+        return first, end, place, tile
 
     def of_blocks(self, queries: int, weights: Weights) -> tuple[Expr, Expr] | None:
         """From which key on, and up to which, a block of ``queries`` sees any, by its first query ``m``.
@@ -80,7 +103,7 @@ def visible(score: Expr, m: Expr, n: Expr) -> MaskRange | None:
     if not hidden.any() or hidden.all(axis=1).any():
         return None
     sees = np.broadcast_to(~hidden, (most(m), most(n)))
-    return MaskRange(sees.argmax(axis=1), most(n) - sees[:, ::-1].argmax(axis=1), m, n)
+    return MaskRange(sees.argmax(axis=1), most(n) - sees[:, ::-1].argmax(axis=1), m, n, sees)
 
 
 def by_position(score: Expr, seen: MaskRange, weights: Weights) -> Expr:

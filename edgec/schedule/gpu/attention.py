@@ -130,11 +130,17 @@ class GpuAttention(GpuKernel):
     value_copied: bool
     store_lanes: bool  # LANES neighbors of the result are stored at once
     tile: AttentionTile
-    seen: tuple[Expr, Expr] | None  # first and end key, over ``m`` of a block's first query
+    seen: tuple[Expr, Expr] | None  # first and end key, over ``m`` of a block's first query; or places in a list
+    listed: tuple[Expr, Expr] | None = None  # a place in it, and the tile of keys that is there
 
     @property
     def bodies(self) -> list[Expr]:
-        return [self.query, self.key, self.value, self.score, self.result, *(self.seen or ())]
+        return [self.query, self.key, self.value, self.score, self.result, *(self.seen or ()), *self.tiles]
+
+    @property
+    def tiles(self) -> list[Expr]:
+        """The tile of keys at a place in the list; nothing where tiles are neighbors."""
+        return [self.listed[1]] if self.listed is not None else []
 
     @property
     def features(self) -> int:
@@ -153,7 +159,10 @@ class GpuAttention(GpuKernel):
         t = self.tile
         where = f" on tensor cores ({t.element}), {t.warps} x {t.slices} warps" if t.high else ""
         sizes = f"{extent(self.m)} queries, {extent(self.n)} keys of {self.features}, values of {most(self.d)}"
-        return f"{self.batches} x {sizes}, blocks of {t.queries} x {t.keys}{where}"
+        blocks = f"blocks of {t.queries} x {t.keys}"
+        if self.listed is not None:
+            blocks += f", {most(self.listed[0])} of {-(-most(self.m) // t.queries) * -(-most(self.n) // t.keys)} seen"
+        return f"{self.batches} x {sizes}, {blocks}{where}"
 
 
 def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | None:
@@ -168,14 +177,16 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
     score = by_position(p.score, p.seen, weights) if p.seen is not None else p.score
     score = as_toeplitz(score, p.n, p.m, weights)
     score = with_contiguous_weights(score, (*flat.loops, p.n), p.n, weights)
+    seen = p.seen.of_blocks(tile.queries, weights) if p.seen is not None else None
+    found = p.seen.of_tiles(tile.queries, tile.keys, weights) if p.seen is not None and tile.high else None
     whole = X.substitute(p.result, {MIXED: X.load("mixed", (p.d,), "f32")})
     value = p.value if p.weight.op == "const" else p.value * p.weight
     return GpuAttention(
         flat.store, flat.address, p.loops, p.m, p.n, p.d, p.k, p.query, p.key, value, score, p.result,
         loads_lanes(p.query, last), loads_lanes(p.key, last), loads_lanes(value, p.d),
         _is_copied(p.query, last, tile), _is_copied(p.key, last, tile), _is_copied(value, p.d, tile),
-        has_lanes(whole, flat.store, flat.address, p.d), tile,
-        p.seen.of_blocks(tile.queries, weights) if p.seen is not None else None,
+        has_lanes(whole, flat.store, flat.address, p.d), tile, found[:2] if found is not None else seen,
+        found[2:] if found is not None else None,
     )  # fmt: skip
 
 

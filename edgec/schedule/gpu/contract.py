@@ -38,6 +38,7 @@ from edgec.schedule.gpu.kernel import (
 from edgec.schedule.gpu.product import Loops, product_of
 from edgec.schedule.gpu.sparse import without_zeros
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for, turned
+from edgec.schedule.gpu.two_of_four import packed, with_two_of_four
 from edgec.schedule.program import Buffer, SparseOffer
 
 #: With fewer columns (or rows) times steps of k, a tile is mostly empty: threads that compute results alone are faster.
@@ -101,7 +102,8 @@ class GpuContract(GpuProduct):
 
     def multiply_adds(self, device: Device) -> float:
         if isinstance(self.tile, TensorTile) and device.gpu.tensor_multiply_adds:
-            return device.gpu.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0, "bf16": 1.0}.get(self.tile.element, 0.5)
+            kind = {"s8": 2.0, "f16": 1.0, "bf16": 1.0}.get(self.tile.element, 0.5)
+            return device.gpu.tensor_multiply_adds * kind * (2.0 if self.tile.two_of_four else 1.0)
         return float(device.gpu.multiply_adds) * (self.tile.chunk if isinstance(self.tile, Tile) else 1)
 
     @property
@@ -114,7 +116,8 @@ class GpuContract(GpuProduct):
         parts = f", the sum in {t.split} parts" * (t.split > 1)
         if isinstance(t, TensorTile):
             warps = f"{t.warps // 4} groups of four warps" if t.by_group else f"{t.warps} x {t.slices} warps"
-            return f"{self.sizes}, tile {t.m} x {t.n} on tensor cores ({t.element}), {warps}{parts}"
+            kind = f"{t.element}, weights 2:4" if t.two_of_four else t.element
+            return f"{self.sizes}, tile {t.m} x {t.n} on tensor cores ({kind}), {warps}{parts}"
         fours = f", four {' x '.join(self.types)} a step" if self.is_integer else ""
         return f"{self.sizes}, tile {t.m} x {t.n}, {t.thread_m} x {t.thread_n} a thread{fours}{parts}"
 
@@ -154,6 +157,7 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
     piece = pieces(s, m if s_turns else k, columns, device)
     in_order = constant and not is_fixed(*m)  # rows of weights as the kernel of one row reads them, stored once
     tile = tile_for(batches, rows, columns, depth, device, "", constant and not in_order, variant, piece)
+    tile, offer = with_two_of_four(p, tile, offer, device, piece, variant)
     tile = turned(tile, s_turns, l_turns, device)
     on_tensors = isinstance(tile, TensorTile)
     s_turns, l_turns = (tile.s_turned, tile.l_turned) if isinstance(tile, TensorTile) else (False, False)
@@ -191,6 +195,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, variant: str
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
     piece = pieces(s, p.k, columns, device, found.types[0])
     tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l), variant, piece)
+    tile, offer = with_two_of_four(p, tile, offer, device, piece, variant)
     if found.offset:
         more = sums_of_columns(l, p.n, p.k, weights) * X.const(found.offset, "i32")
         epilogue = X.substitute(epilogue, {accumulator: accumulator + more})
@@ -214,7 +219,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, variant: str
 
 def in_tiles(tile: AnyTile) -> bool:
     """Is L stored tile by tile?"""
-    return isinstance(tile, TensorTile) and tile.whole
+    return isinstance(tile, TensorTile) and (tile.whole or tile.two_of_four)
 
 
 def is_packed(tile: AnyTile, l: Expr) -> bool:
@@ -279,12 +284,13 @@ def _packed(
     size = values.itemsize if isinstance(tile, TensorTile) else 0
     if isinstance(tile, Tile) and tile.chunk > 1:
         return _in_dots(values, outer, k, n, weights, kind, tile.chunk)
-    if isinstance(tile, TensorTile) and tile.whole:
-        tiles = cut(values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1), tile)
+    if isinstance(tile, TensorTile) and in_tiles(tile):
+        values = values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1)
+        tiles = packed(values[0], tile)[None] if tile.two_of_four else cut(values, tile)
         buffer = weights.add(tiles)
         row, column = X.fresh(tiles.shape[1]), X.fresh(tiles.shape[2])
         place = positions.linearize((*outer, row, column), (*map(most, outer), *tiles.shape[1:3]))
-        load = X.load(buffer, (place * (tile.n * tile.k),), kind if kind in BYTES else "f32")
+        load = X.load(buffer, (place * tile.l_room,), kind if kind in BYTES else "f32")
         return load, (column,), (row,)
     depth, columns = prod(map(most, k)), prod(map(most, n))
     values = values.reshape(-1, depth, columns)

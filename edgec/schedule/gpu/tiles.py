@@ -81,7 +81,8 @@ class TensorTile:
     them. ``element`` is the type of the factors: f16, bf16, tf32, f32 (each product as three of TF32), or s8 for int8
     and uint8. Where a tile of L is copied as a ``whole``, L is stored tile by tile. Shared memory has k innermost, or
     the rows or columns of a factor that is ``turned``, since they are so in memory. With ``by_group`` four warps
-    multiply 64 rows by all columns at once, from shared memory.
+    multiply 64 rows by all columns at once, from shared memory. With ``two_of_four`` L is stored tile by tile, two of
+    each four of its elements along k and their positions.
     """
 
     m: int
@@ -97,14 +98,14 @@ class TensorTile:
     s_turned: bool = False
     l_turned: bool = False
     by_group: bool = False
+    two_of_four: bool = False
 
     @property
     def name(self) -> str:
         """The name of the tile, unique among those on offer for a product."""
-        warps = f"{self.warps_m}x{self.warps_n}x{self.slices}"
-        return (
-            f"{self.m}x{self.n}x{self.k} {warps}{' whole' * self.whole}{' group' * self.by_group}{_parts(self.split)}"
-        )
+        words = [f"{self.warps_m}x{self.warps_n}x{self.slices}"]
+        words += ["2:4"] * self.two_of_four + ["whole"] * self.whole + ["group"] * self.by_group
+        return f"{self.m}x{self.n}x{self.k} {' '.join(words)}{_parts(self.split)}"
 
     @property
     def bytes(self) -> int:
@@ -145,7 +146,19 @@ class TensorTile:
     def l_room(self) -> int:
         if self.by_group:
             return self.n * self.k
+        if self.two_of_four:
+            return self.n // 16 * self.steps * self.step_bytes // self.bytes
         return (self.k if self.l_turned else self.n) * self.l_pitch
+
+    @property
+    def steps(self) -> int:
+        """Instructions along k in a round, where L has two of four: each takes 64 bytes of S."""
+        return self.k * self.bytes // 64
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of 16 columns of L of such a step: 16 of elements a lane, and two bits of each element."""
+        return 512 + 128 // self.bytes
 
     @property
     def shared_bytes(self) -> int:
@@ -158,6 +171,8 @@ class TensorTile:
     def takes(self, columns: int, depth: int) -> bool:
         """Is L cut into such tiles without much room for zeros at its ends?"""
         room = ceil(columns / self.n) * self.n * ceil(depth / self.k) * self.k
+        if self.two_of_four:
+            return room // (self.n * self.k) * self.l_room <= columns * depth
         return not self.whole or room <= columns * depth * ROOM
 
 
@@ -261,7 +276,7 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
         tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element)
         if element == "f32" and max(m, n) > 64:
             continue  # a warp has no registers for the remainders of factors
-        tile = replace(tile, stages=_stages(tile, device))
+        tile = replace(tile, stages=stages_of(tile, device))
         if tile.shared_bytes <= device.largest_shared_bytes:
             yield tile
 
@@ -279,7 +294,7 @@ def _group_offers(
             yield tile
 
 
-def _stages(tile: TensorTile, device: Device) -> int:
+def stages_of(tile: TensorTile, device: Device) -> int:
     """Rounds in shared memory, of which several thread blocks of a multiprocessor have a share."""
     size = tile.m * tile.n
     beside = 3 if size <= 64 * 64 else 2 if size <= 128 * 128 else 1
@@ -292,7 +307,7 @@ def turned(tile: AnyTile, s: bool, l: bool, device: Device) -> AnyTile:
         return tile
     found = replace(tile, s_turned=s, l_turned=l)
     if not tile.by_group:
-        found = replace(found, stages=_stages(found, device))
+        found = replace(found, stages=stages_of(found, device))
     return found if found.shared_bytes <= device.largest_shared_bytes else tile
 
 
@@ -332,16 +347,20 @@ def _on_tensors(
     rate *= {"s8": 2.0, "tf32": 0.5}.get(tile.element, 1.0)
     if tile.by_group:
         rate *= BY_GROUP
+    results = tile.m * tile.n / tile.warps / costs.results
+    if tile.two_of_four:
+        rate, results = rate * costs.two_of_four, results / costs.two_of_four
     compute = tile.m * tile.n * tile.k * resident / rate
-    own = tile.k * tile.bytes / 32 / tile.slices * (costs.step + tile.m * tile.n / tile.warps / costs.results)
+    own = tile.k * tile.bytes / 32 / tile.slices * (costs.step + results)
     if tile.by_group:
         own = 0.0  # one instruction a step
-    own += (tile.m + tile.n * (not tile.whole)) * tile.k * tile.bytes / 16 / tile.threads * costs.copy
+    l_share = tile.l_room / (tile.n * tile.k) if tile.two_of_four else 1.0
+    own += (tile.m + tile.n * l_share * (not tile.whole)) * tile.k * tile.bytes / 16 / tile.threads * costs.copy
     bandwidth = min(
         costs.l2_bytes, costs.l2_share * device.gpu.multiprocessors / min(groups, device.gpu.multiprocessors)
     )
     load = tile.k * tile.bytes * resident / bandwidth
-    of_s, of_l = filled[0], filled[1] * (costs.bulk_bytes if tile.whole else 1.0)
+    of_s, of_l = filled[0], filled[1] * l_share * (costs.bulk_bytes if tile.whole else 1.0)
     gathered = 0.0
     if piece < 16:
         pieces = tile.m * tile.k * tile.bytes / (piece or tile.bytes) / tile.threads

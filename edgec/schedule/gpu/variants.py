@@ -10,7 +10,8 @@ from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract, is_turned, pieces
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters, block_name, tiles_of
-from edgec.schedule.gpu.tiles import cycles, tiles_for
+from edgec.schedule.gpu.tiles import cycles, multiplied, tiles_for
+from edgec.schedule.gpu.two_of_four import is_two_of_four, sparse_tiles_for
 
 #: Tiles and blocks that are worth measuring, by the model of the device.
 TILES = 6
@@ -26,13 +27,22 @@ def tile_cycles(params: GpuKernel, device: Device) -> dict[str, float]:
     piece = pieces(params.s, inner, params.columns, device, kind)
     sizes = (params.batches, params.rows, params.columns, params.depth)
     found = tiles_for(*sizes, device, element, constant, piece)
+    if is_two_of_four(params.offer):
+        kind = element or multiplied(device)
+        found = sorted(
+            [*found, *sparse_tiles_for(*sizes, device, kind, piece)], key=lambda t: cycles(t, *sizes, device, piece)
+        )
     return {tile.name: cycles(tile, *sizes, device, piece) for tile in found}
 
 
 def proposed(params: GpuKernel, device: Device) -> list[str]:
     """The cheapest variants of the product of a record, by the model of the device."""
     if isinstance(params, GpuContract):
-        return list(tile_cycles(params, device))[:TILES]
+        names = list(tile_cycles(params, device))
+        if is_two_of_four(params.offer):  # half of each form, as the price between them is the coarsest
+            forms = [[n for n in names if ("2:4" in n.split()) is sparse][: TILES // 2] for sparse in (False, True)]
+            return [*forms[0], *forms[1]]
+        return names[:TILES]
     if isinstance(params, GpuBlocked):
         rows, fp16_sums, whole = params.batches * params.rows, False, False
         if isinstance(params, GpuRegisters):
