@@ -3,7 +3,8 @@
     python -m benchmarks.matrix.single JOB.json ROW.json
 
 The row is written after every step; ``step`` is the one that began last. ``verdict`` is right, wrong, refused (in
-words, by the build), or void where there is nothing to compare with. Everything else ends as an ``error``.
+words, by the build or for its options), or void where there is nothing to compare with. Everything else ends as an
+``error``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from benchmarks.zoo.single import DOUBT, sensitivity
 from edgec.bench.remote import connect
 from edgec.build import Built
 from edgec.check.compare import TOLERANCES, compare_all, quantized_outputs, tolerance_of
-from edgec.errors import EdgecError, ToolchainError
+from edgec.errors import EdgecError, ToolchainError, UsageError
 from edgec.execute.executor import PlanRun, run_graph
 from edgec.execute.samples import random_inputs
 from edgec.progress import silent
@@ -72,7 +73,7 @@ def run(job: Mapping[str, Any], target: Path) -> None:
     except EdgecError as problem:
         words = " ".join(str(problem).split())[:600]
         by_compiler = isinstance(problem, ToolchainError) and "refused it" in words
-        if "does not fit" in words or (row["step"] == "build" and not by_compiler):
+        if "does not fit" in words or isinstance(problem, UsageError) or (row["step"] == "build" and not by_compiler):
             row["verdict"], row["message"] = "refused", words
         else:
             row["error"] = f"{type(problem).__name__}: {words}"

@@ -14,9 +14,8 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Meaning, Node, Procedure
-from edgec.ir.lanes import NARROWEST
 from edgec.ir.loads import replace_loads
-from edgec.ir.nest import Split, coefficient, most, split_formula
+from edgec.ir.nest import split_formula
 from edgec.ir.sizes import NO_SIZES, Sizes
 from edgec.ir.types import is_float
 from edgec.ops import formula
@@ -129,14 +128,3 @@ def is_affine(derived: Formula) -> bool:
 
 def _positional(condition: Expr) -> bool:
     return all(e.op != "load" for e in X.walk(condition))
-
-
-def stores_in_lanes(split: Split) -> bool:
-    """Can lanes run along the innermost dimension of a result, or along its channels? That takes a long enough loop."""
-
-    def is_long(place: Expr, least: int) -> bool:
-        return any(coefficient(place, v) == 1 and most(v) >= least for v in split.variables)
-
-    channels = split.position[1] if len(split.position) > 2 else X.const(0)
-    last = next((p for p in reversed(split.position) if p.op != "const"), X.const(0))
-    return is_long(last, NARROWEST) or is_long(channels, 2 * NARROWEST)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 
 from edgec.device.costs import usual_costs
 from edgec.device.device import Device
 from edgec.fuse.attention import attention_of, queries_of
 from edgec.fuse.block import Block
+from edgec.fuse.stored_lanes import columns_in_runs
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
@@ -118,7 +119,8 @@ class CostModel:
         if device is not None and self.on_gpu:
             return Amounts(block.kind, operations(block, by_each=True), moved, results, moved > device.gpu.l2_bytes)
         cache = (device.l2_bytes if device is not None else 0) or 256 << 10
-        idle = 1 if runs_on_lanes(block) else device.lanes(4) if device is not None else 4
+        lanes = device.lanes(4) if device is not None else 4
+        idle = _idle_where_stored(block, lanes) if runs_on_lanes(block) else float(lanes)
         queries = queries_of(split_formula(block.formula)) if block.kind == "attention" else 0
         return Amounts(block.kind, operations(block) * idle, moved, results, moved > cache, queries)
 
@@ -173,6 +175,17 @@ def runs_on_lanes(block: Block) -> bool:
             return False
         stack.extend(e.args)
     return True
+
+
+def _idle_where_stored(block: Block, lanes: int) -> float:
+    """Times that a contraction takes of what it would if no order of its result cut its columns into short runs."""
+    columns, run = columns_in_runs(split_formula(block.formula)) if block.kind == "contract" else (1, 1)
+    return _filled(columns, lanes) / _filled(run, lanes)
+
+
+def _filled(columns: int, lanes: int) -> float:
+    """The share of lanes that so many columns use."""
+    return columns / (ceil(columns / lanes) * lanes)
 
 
 def bytes_of(block: Block) -> int:

@@ -21,11 +21,12 @@ from edgec.fuse.attention import (
     queries_of,
     scores_bytes,
 )
-from edgec.fuse.block import is_affine, stores_in_lanes
+from edgec.fuse.block import is_affine
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.fuse.pooled import is_pooled_product
+from edgec.fuse.stored_lanes import stores_in_lanes
 from edgec.ir import expr as X
 from edgec.ir.graph import Node
 from edgec.ir.lanes import NARROWEST

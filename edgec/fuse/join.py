@@ -124,8 +124,24 @@ def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
     around = (*node.attributes["before"], *node.attributes["after"])
     if min(map(least, around), default=0) < 0 or not node.args[0].type.elements:
         return False  # a cropped or empty value cannot be the interior of a halo
-    # Padding is cheap as a select inside maps and rows; windows and contractions read memory without a condition.
-    return any(_is_windowed(draft, r) for r in readers)
+    # Padding is cheap as a select inside maps and rows whose lanes do not run along it; windows and contractions read
+    # memory without a condition.
+    return any(_is_windowed(draft, r) for r in readers) or (not draft.mode.gpu and _is_on_lanes(draft, node, readers))
+
+
+def _is_on_lanes(draft: Draft, pad: Node, readers: Collection[Node]) -> bool:
+    """Does a padding extend what its readers have lanes along, which would then choose one by one?
+
+    That is the last dimension, but for pictures and volumes that are neither reduced along it nor a result of the
+    network, whose rows the caller keeps together: there it is the channels.
+    """
+    last = pad.type.rank - 1
+    members = (m for r in readers for m in draft.members.get(r, ()))
+    is_reduced = any(m.op == "reduce" and last in m.attributes["axes"] for m in members)
+    is_row = last < 3 or is_reduced or any(r in draft.results for r in readers)
+    before, after = (pad.attributes[side] for side in ("before", "after"))
+    along = last if is_row else 1
+    return bool(before[along] or after[along])
 
 
 def _is_rearranged(draft: Draft, node: Node) -> bool:

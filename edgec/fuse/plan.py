@@ -19,9 +19,9 @@ from edgec import limits
 from edgec.fuse import classify
 from edgec.fuse.aliasing import AliasPlanner, BufferAlias, Plan, copy_block
 from edgec.fuse.attention import is_attention
-from edgec.fuse.block import Block, is_affine, stores_in_lanes
+from edgec.fuse.block import Block, is_affine
 from edgec.fuse.border import divided
-from edgec.fuse.choice import BlockCosts
+from edgec.fuse.choice import BlockCosts, Choice
 from edgec.fuse.cost_model import CostModel
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import Draft
@@ -32,6 +32,7 @@ from edgec.fuse.join import join
 from edgec.fuse.modes import Mode, mode_of
 from edgec.fuse.one_row import join_rows
 from edgec.fuse.shared_parts import with_shared_parts
+from edgec.fuse.stored_lanes import columns_in_runs, stores_in_lanes
 from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import split_formula
@@ -39,6 +40,9 @@ from edgec.ops import is_procedure, meaning
 from edgec.text import listed
 
 __all__ = ["BufferAlias", "Plan", "copy_block", "plan"]
+
+#: The variant in which a movement is the store index of the block before it.
+AT_ONCE = "stored in its order"
 
 
 def plan(
@@ -141,11 +145,25 @@ def _absorb_movement(draft: Draft, blocks: dict[Node, Block]) -> None:
             draft.decisions.apart(source, (output,), refused)
             continue
         stored = draft.block(output, [*blocks[source].nodes, output])
+        choice = _stored_or_moved(draft, blocks[source], block, stored)
+        if choice is not None and choice.taken.name != AT_ONCE:
+            refusal = Refusal("price", "vectors of results would be short: moving what is stored is cheaper")
+            draft.decisions.apart(source, (output,), refusal, choice)
+            continue
         readers.subtract((*block.inputs, *blocks[source].inputs))
         readers.update(stored.inputs)
         del blocks[source]
         blocks[output] = stored
-        draft.decisions.fused(source, output, f"{output.op} is the way its result is stored")
+        draft.decisions.fused(source, output, f"{output.op} is the way its result is stored", choice)
+
+
+def _stored_or_moved(draft: Draft, source: Block, movement: Block, stored: Block) -> Choice | None:
+    """The choice between ``stored`` and its two blocks where the movement cuts columns of a product; None elsewhere."""
+    columns, run = columns_in_runs(split_formula(stored.formula)) if source.kind == "contract" else (1, 1)
+    if columns == run or draft.mode.gpu or not draft.mode.is_planner:
+        return None
+    variants = {AT_ONCE: (stored,), "stored, then moved": (source, movement)}
+    return draft.decisions.asked(draft.prices.choose("movement", movement.output, variants))
 
 
 def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node, readers: int) -> Refusal | None:

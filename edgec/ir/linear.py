@@ -49,7 +49,7 @@ def order_of(e: Expr, depth: int = 5) -> str:
 
 def build(terms: Mapping[Expr, int], constant: int = 0) -> Expr:
     """The canonical expression of a linear form."""
-    terms = _recompose({a: k for a, k in terms.items() if k})
+    terms, constant = _recompose({a: k for a, k in terms.items() if k}, constant)
     result: Expr | None = None
     for atom in sorted(terms, key=order_of):
         k = terms[atom]
@@ -99,7 +99,7 @@ def product_of(a: Expr, b: Expr) -> Expr:
     return build(terms, c * d)
 
 
-def _recompose(terms: dict[Expr, int]) -> dict[Expr, int]:
+def _recompose(terms: dict[Expr, int], constant: int) -> tuple[dict[Expr, int], int]:
     """(x // c) * c + x % c is x."""
     from edgec.ir.index import divide  # which is written in terms of this module
 
@@ -115,12 +115,11 @@ def _recompose(terms: dict[Expr, int]) -> dict[Expr, int]:
             ((q, m),) = inner.items()
             if m == 1 and terms.get(q) == k * c.value:
                 rest = {a: v for a, v in terms.items() if a not in (q, atom)}
-                more, constant = linear(x)
-                if constant == 0:
-                    for a, v in more.items():
-                        rest[a] = rest.get(a, 0) + v * k
-                    return _recompose({a: v for a, v in rest.items() if v})
-    return terms
+                more, beside = linear(x)
+                for a, v in more.items():
+                    rest[a] = rest.get(a, 0) + v * k
+                return _recompose({a: v for a, v in rest.items() if v}, constant + beside * k)
+    return terms, constant
 
 
 def coefficients(e: Expr, variables: Iterable[Expr]) -> tuple[dict[Expr, int], int] | None:

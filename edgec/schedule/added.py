@@ -9,6 +9,7 @@ import numpy as np
 
 from edgec.ir.expr import Expr
 from edgec.ir.nest import most
+from edgec.schedule.contract.parts import Parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +45,24 @@ class Added:
         return Added(loops, body, number.reshape(-1, rounds * number.shape[2]))
 
     @staticmethod
-    def on_lanes(loops: tuple[Expr, ...], body: Expr, lanes: int) -> Added:
-        """Vectors along the innermost loop, one accumulator a lane, which the instruction set adds up at the end."""
-        along = most(loops[-1])
-        number = np.arange(prod(map(most, loops))).reshape(-1, along)
-        number = np.pad(number, ((0, 0), (0, -along % lanes)), constant_values=-1)
-        return Added(loops, body, number.reshape(-1, lanes).T, in_turn=False)
+    def on_lanes(loops: tuple[Expr, ...], body: Expr, lanes: int, parts: Parts | None = None) -> Added:
+        """Vectors along the innermost loop, one accumulator a lane, which the instruction set adds up at the end.
+
+        With ``parts`` an accumulator starts anew after every part, and after the last whole vector of a row in parts.
+        """
+        extents, along = [most(v) for v in loops], most(loops[-1])
+        number = np.arange(prod(extents)).reshape(-1, along)
+        number = np.pad(number, ((0, 0), (0, -along % lanes)), constant_values=-1).reshape(-1, lanes)
+        if parts is None:
+            return Added(loops, body, number.T, in_turn=False)
+        extents[-1] = -(-along // lanes)
+        inside, done = prod(extents[parts.split + 1 :]), np.arange(len(number)) + 1
+        place = (done - 1) // inside % extents[parts.split] + 1
+        ends = (done % inside == 0) & (place % parts.rounds == 0)
+        if parts.split == len(loops) - 1:
+            whole = along // lanes
+            ends = (place <= whole) & (ends | (place == whole))
+        pieces = [piece.T for piece in np.split(number, done[ends]) if len(piece)]
+        longest = max(piece.shape[1] for piece in pieces)
+        pieces = [np.pad(p, ((0, 0), (0, longest - p.shape[1])), constant_values=-1) for p in pieces]
+        return Added(loops, body, np.concatenate(pieces), in_turn=False)

@@ -6,7 +6,7 @@ A row may be walked several times over: the loops of the walk are those that are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import ClassVar
 
 from edgec.device.device import Device
@@ -16,6 +16,8 @@ from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import FLOATS
 from edgec.ir.vector import always_computed, is_vectorizable
 from edgec.schedule.added import Added
+from edgec.schedule.contract.parts import Parts as PartsOfSum
+from edgec.schedule.contract.parts import parts_of_long
 from edgec.schedule.flat import Flat
 from edgec.schedule.loops import (
     Parts,
@@ -71,8 +73,13 @@ class Row(BlockSchedule):
         if not is_fixed(*self.walk, self.row):
             return ()
         loops = (*self.walk, self.row)
-        bodies = [body for combine, body in self.reductions if combine == "add" and body.dtype in FLOATS]
-        return tuple(Added.on_lanes(loops, body, self.lanes) for body in bodies)
+        bodies = [body for combine, body in self.reductions if is_sum_of_floats(combine, body)]
+        return tuple(Added.on_lanes(loops, body, self.lanes, self.parts) for body in bodies)
+
+    @property
+    def parts(self) -> PartsOfSum | None:
+        """The part of a long sum that is added up on its own: iterations of the walk, or vectors of the row."""
+        return parts_of_long([*map(most, self.walk), ceil(most(self.row) / self.lanes)])
 
     @property
     def nests(self) -> tuple[Nest, ...]:
@@ -87,6 +94,11 @@ class Row(BlockSchedule):
     @property
     def scratch_bytes(self) -> int:
         return prod(map(most, self.walk)) * -(-most(self.row) // 16) * 64 * len(self.saved)
+
+
+def is_sum_of_floats(combine: str, body: Expr) -> bool:
+    """Does a reduction round what it adds up?"""
+    return combine == "add" and body.dtype in FLOATS
 
 
 def row(flat: Flat, device: Device) -> Row | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from small_graphs import conv, graph, layernorm, number, pad, pool, relu, total, transpose, value, weights
+import pytest
+from small_graphs import conv, graph, layernorm, number, pad, pool, relu, softmax, total, transpose, value, weights
 
 from edgec import ops
 from edgec.device.load import load_device
@@ -163,3 +164,36 @@ def test_phases_side_by_side_are_written_by_channel() -> None:
     simplified, *_ = simplify(graph(up))  # its weights: one constant
     texts = described(simplified)
     assert any(text.startswith("contract M=9 N=16 K=24") for text in texts), texts
+
+
+def reduced_rows(x: Node) -> Node:
+    return ops.node("mul", softmax(x, x.type.rank - 1), number(2))
+
+
+def shifted(x: Node) -> Node:
+    """Relative positions [4, n, 2n - 1] as keys of each query [4, n, n]: padded, reshaped and cut."""
+    heads, n, positions = x.type.shape
+    y = ops.node("reshape", pad(x, (1, 0)), shape=(heads, positions + 1, n))
+    y = ops.node("slice", y, starts=(0, 1, 0), steps=(1, 1, 1), shape=(heads, positions, n))
+    y = ops.node("reshape", y, shape=(heads, n, positions))
+    return ops.node("slice", y, starts=(0, 0, 0), steps=(1, 1, 1), shape=(heads, n, n))
+
+
+def wider_by(channels: int) -> Node:
+    """A convolution's result with channels of zeros behind its own, as in shortcuts without weights."""
+    return pad(conv(value("x", 1, 6, 9, 9), weights(6, 6, 1, 1)), (0, channels), 0, 0)
+
+
+@pytest.mark.parametrize(
+    "padded",
+    [
+        ops.node("tanh", pad(value("x", 70, 57), (3, 4))),
+        reduced_rows(ops.node("add", value("y", 3, 70, 64), pad(value("x", 1, 61), (3, 0)))),
+        reduced_rows(shifted(value("x", 4, 32, 63))),
+        ops.node("tanh", pad(value("x", 1, 9, 14, 21), (1, 0), (1, 2))),
+        conv(relu(ops.node("add", wider_by(9), value("z", 1, 15, 9, 9))), weights(8, 15, 1, 1)),
+    ],
+)
+def test_lanes_are_not_chosen_by_their_position(padded: Node) -> None:
+    """A vector reads what is padded from memory, where lanes run along the padding."""
+    assert not [text for text in described(graph(padded)) if text.endswith("scalar")]

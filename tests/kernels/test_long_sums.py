@@ -9,12 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import compile_graphs, program_of, target
-from small_graphs import conv, doubled, graph, transpose, value
+from small_graphs import conv, doubled, graph, total, transpose, value
 
 from edgec import ops
 from edgec.emit.views import winograd as winograd_view
 from edgec.ir import evaluate
+from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node, constant
+from edgec.schedule import row
+from edgec.schedule.added import Added
 from edgec.schedule.contract import contract
 from edgec.schedule.contract.parts import LONG, TERMS, even_parts, parts_of_long
 from edgec.schedule.contract.winograd import Winograd
@@ -43,6 +46,9 @@ def long_sums() -> Iterator[tuple[str, Graph]]:
     yield "rows of images", graph(conv(value("x", 1, 900, 6, 9), weights(24, 900, 3, 3), stride=2))
     yield "channels", between(2500, 6, 9, weights(24, 2500, 3, 3), 2)
     yield "rows of taps", between(40, 66, 13, weights(24, 40, 60, 5), 2)
+    yield "one row", graph(total(value("x", 1, 1000007), 1))
+    yield "rows apart", graph(total(value("x", 1, 8001, 2, 104), 1, 3))
+    yield "long rows apart", graph(total(value("x", 1, 3, 2, 300007), 1, 3))
     yield "fewer products", between(2400, 16, 16, weights(64, 2400, 3, 3), 1)
 
 
@@ -68,7 +74,7 @@ def test_long_sums_round_off_little(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """A third of what one chain of additions rounds off, or less; of fewer products, transforms round off more."""
     found = errors(tmp_path)
     (once := tmp_path / "in one chain").mkdir()
-    for module in (contract, winograd_view):
+    for module in (contract, winograd_view, row):
         monkeypatch.setattr(module, "parts_of_long", lambda extents: None)
     chains = errors(once)
     for name, error in found.items():
@@ -85,7 +91,22 @@ def test_the_cases_have_the_kernels_they_are_about() -> None:
                     found.add("winograd")
                 elif isinstance(schedule, contract.Contract) and schedule.long is not None:
                     found.add(schedule.l_mode)
-    assert found == {"winograd", "direct", "gathered", "packed"}
+                elif isinstance(schedule, row.Row) and schedule.parts is not None:
+                    found.add(f"row cut at loop {schedule.parts.split} of {len(schedule.walk) + 1}")
+    rows = {"row cut at loop 0 of 1", "row cut at loop 0 of 2", "row cut at loop 1 of 2"}
+    assert found == {"winograd", "direct", "gathered", "packed", *rows}
+
+
+@pytest.mark.parametrize("extents", [(60007,), (1501, 104), (3, 30007), (3, 16000), (2, 801, 40)])
+def test_every_term_of_a_row_is_added_once_and_in_a_short_chain(extents: tuple[int, ...]) -> None:
+    loops = tuple(X.var(f"i{k}", n) for k, n in enumerate(extents))
+    parts = parts_of_long([*extents[:-1], -(-extents[-1] // 16)])
+    assert parts is not None
+    chains = Added.on_lanes(loops, X.const(1.0, "f32"), 16, parts).chains
+    assert np.array_equal(np.sort(chains[chains >= 0]), np.arange(prod(extents)))
+    assert chains.shape[1] <= 2 * TERMS  # a part may go on in the next iteration of loops around it
+    ordered = np.sort(np.where(chains < 0, prod(extents), chains), axis=1)
+    assert np.array_equal(ordered[:, 0], chains.min(axis=1, where=chains >= 0, initial=prod(extents)))
 
 
 def test_parts_are_even_and_no_longer_than_asked() -> None:

@@ -18,7 +18,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, most
 from edgec.ir.vector import HALF, LANES, always_computed, parts_beyond_choice
 from edgec.schedule.loops import reduced
-from edgec.schedule.row import Row
+from edgec.schedule.row import Row, is_sum_of_floats
 
 
 @dataclass
@@ -30,6 +30,7 @@ class Pass:
     accumulator: str
     start: str  # of the vector it is accumulated in
     number: str  # what becomes of that
+    flush: list[str]  # of a part of a long sum: it is added to the parts before it
     full: list[str]
     tail: list[str]
 
@@ -78,6 +79,16 @@ class RowView(LoopedView):
     def walk(self) -> list[Loop]:
         """The loops around a row."""
         return [Loop(f"w{k}", v.value.extent, k) for k, v in enumerate(self.params.walk)]
+
+    @property
+    def cut(self) -> int:
+        """The loop that parts of long sums cut: its number in the walk, or the length of the walk for the row's."""
+        return self.params.parts.split if self.params.parts is not None else -1
+
+    @property
+    def rounds(self) -> int:
+        """Iterations of that loop in a part."""
+        return self.params.parts.rounds if self.params.parts is not None else 0
 
     @property
     def indent(self) -> str:
@@ -142,13 +153,16 @@ class RowView(LoopedView):
         nested.given.update(scalars.given)
         for e in moving:
             nested.define(e, nested.value(e))
+        has_parts = p.parts is not None and bool(name) and is_sum_of_floats(combine, body)
+        deeper = int(has_parts and self.cut == len(p.walk))
         places = dict(zip(p.saved, self.saved))
         first = [e for e in X.walk(body) if e in places and e not in written]
         texts: list[list[str]] = []
         for count in (None, str(self.tail) if self.is_fixed else "count"):
             at = str(self.tail_start) if count and self.is_fixed else "j"
-            pad = "  " * (3 + len(p.walk))
-            printer = Printer({**names, p.row: at}, self.pointers, p.row, count, depth=3 + len(p.walk))
+            depth = 3 + len(p.walk) + (0 if count else deeper)
+            pad = "  " * depth
+            printer = Printer({**names, p.row: at}, self.pointers, p.row, count, depth=depth)
             printer.given.update(nested.given)
             suffix = "_n" if count else ""
             tail = f", {count})" if count else ")"
@@ -171,16 +185,18 @@ class RowView(LoopedView):
         written.update(first)
         full, rest = texts
         if not name:
-            return Pass(before, nested.lines, "", "", "", full, rest)
+            return Pass(before, nested.lines, "", "", "", [], full, rest)
         start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
-        number = c_lanes.across(combine, dtype, f"{name}_v")
+        together = c_lanes.combined(combine, dtype, f"{name}_s", f"{name}_v")
+        number = c_lanes.across(combine, dtype, together if has_parts else f"{name}_v")
         if dtype in HALF:
             number = f"ec_from_{dtype}(ec_to_{dtype}({number}))"
         elif dtype not in ("f32", "i32"):
             number = f"({C_TYPES[dtype]}){number}"
         vector, element = c_lanes.vector_type(dtype), C_TYPES[dtype]
-        start, number = f"{vector} {name}_v = {start}", f"const {element} {name} = {number}"
-        return Pass(before, nested.lines, name, start, number, full, rest)
+        flush = [f"{name}_s = {together};", f"{name}_v = {start};"] if has_parts else []
+        start = f"{vector} {name}_v = {start}" + (f", {name}_s = {start}" if has_parts else "")
+        return Pass(before, nested.lines, name, start, f"const {element} {name} = {number}", flush, full, rest)
 
     @property
     def passes(self) -> list[Pass]:
