@@ -22,7 +22,8 @@ pictures), with its height and width fixed and open. A cell is
 - **ran**: the code, or the app's own program, ran here, and its answer is onnxruntime's: in this process, under
   qemu, Node.js, Chromium, PoCL, or with CUDA kernels in emulation;
 - **validated**: what was built was examined by a tool of the target, but nothing here runs it;
-- **built**: compiled by the target's compiler, and nothing here runs it;
+- **built**: compiled for the target's instruction set, and nothing here runs it ([boards](../guide/boards.md) has the
+  compilers; those of ESP32 are not Espressif's);
 - **refused**: edgec says in words why this is not offered.
 
 Wrong answers and other errors are listed in full.

@@ -16,9 +16,9 @@ from edgec.errors import UsageError
 from edgec.execute.samples import samples
 from edgec.ir.graph import Graph
 from edgec.media.folder import LABELS, arrays_of
-from edgec.media.way import Files, Way, data
+from edgec.media.way import Files, Way, data, hint_below
 from edgec.progress import Progress
-from edgec.text import one_of
+from edgec.text import one_of, printable
 from edgec.untrusted import read_arrays
 
 Array = np.ndarray
@@ -62,7 +62,8 @@ def labelled(graph: Graph, folder: Path, way: Way = Way()) -> tuple[list[dict[st
         return samples(graph, arrays, str(folder)), known
     files = sorted(folder.glob("*.npz")) if folder.is_dir() else [folder]
     if not files or not files[0].is_file():
-        hint = f"give an .npz file, or a folder of them, with inputs by name and labels in '{LABELS}'"
+        given = f"give an .npz file, or a folder of them, with inputs by name and labels in '{LABELS}'"
+        hint = printable(hint_below(folder)) or f"{given}, or a folder of pictures or WAV files for each class"
         raise UsageError("there are no data", hint=hint, where=str(folder))
     names = {str(n.attributes["name"]) for n in graph.inputs}
     sets: list[dict[str, Array]] = []

@@ -15,7 +15,8 @@ from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
 from edgec.media import folder
 from edgec.media.folder import LABELS
-from edgec.media.way import Data, Files
+from edgec.media.way import Data, Files, hint_below
+from edgec.text import printable
 from edgec.untrusted import read_arrays, regular
 
 Arrays = Mapping[str, np.ndarray]
@@ -91,7 +92,8 @@ def _files(source: str | Path) -> list[Path]:
     path = Path(source)
     files = sorted(path.glob("*.npz")) if path.is_dir() else [path]
     if not files or not files[0].is_file():
-        hint = f"give an .npz file, a folder of them, of pictures or of WAV files, or '{RANDOM}'"
+        given = f"give an .npz file, a folder of them, of pictures or of WAV files, or '{RANDOM}'"
+        hint = printable(hint_below(path)) or given
         raise UsageError("there are no calibration data", hint=hint, where=str(source))
     return files
 

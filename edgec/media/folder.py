@@ -16,7 +16,7 @@ from edgec.ir.types import DTYPES
 from edgec.media import pictures, sounds
 from edgec.media.before import PictureBytes, SoundSamples
 from edgec.media.camera import bytes_of
-from edgec.media.way import Files, Way, files_in
+from edgec.media.way import FIND, Files, Way, files_in, hint_below
 from edgec.progress import Progress, silent
 from edgec.text import listed, printable
 from edgec.untrusted import regular
@@ -105,9 +105,11 @@ def _listed(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
         raise UsageError("files lie beside folders of files", hint=hint, where=printable(str(folder)))
     if not own and not any(by_class.values()):
         told = f"there are no files that end in {listed(endings)}"
-        raise UsageError(
-            told, hint="name a folder of them, or of a folder for each class", where=printable(str(folder))
+        hint = (
+            printable(hint_below(folder))
+            or f"name a folder of them, or of a folder for each class; to find some: {FIND}"
         )
+        raise UsageError(told, hint=hint, where=printable(str(folder)))
     empty = [printable(n) for n, files in by_class.items() if not files] if not own else []
     if empty:
         told = f"the folder of class '{empty[0]}' is empty"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Union
 
 from edgec.media import pictures, sounds
 from edgec.media.before import Before
+
+#: Folders that are looked into for files that a user may have meant.
+_MOST_FOLDERS = 1000
+#: Lists folders that have files, below the one that it is entered in.
+FIND = r"find . -iregex '.*\.\(bmp\|jpe?g\|png\|ppm\|webp\|wav\)' -printf '%h\n' | sort | uniq -c"
 
 
 @dataclass(frozen=True)
@@ -57,3 +65,16 @@ def files_in(folder: Path) -> Iterator[Path]:
     """The pictures and sounds of a folder, in no order; hidden ones are left out."""
     endings = (*pictures.ENDINGS, *sounds.ENDINGS)
     return (p for p in folder.iterdir() if p.suffix.lower() in endings and not p.name.startswith("."))
+
+
+def hint_below(folder: Path) -> str:
+    """The folder to name instead of one whose files lie deeper; empty where there are none."""
+    if not folder.is_dir():
+        return ""
+    for place, inner, names in islice(os.walk(folder), _MOST_FOLDERS):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        if names and any(files_in(Path(place))):
+            above = Path(place).parent
+            classes = sum(any(files_in(p)) for p in above.iterdir() if p.is_dir()) if above != folder else 0
+            return f"files lie deeper: name {shlex.quote(str(above if classes > 1 else place))}"
+    return ""

