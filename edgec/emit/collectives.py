@@ -63,6 +63,7 @@ def without_exchanges(program: Program) -> tuple[Program, tuple[Exchange, ...]]:
             continue
         assert isinstance(k.schedule, ProcedureCall)
         (given, type), to = k.schedule.arguments[0], k.schedule.store
+        assert given.dtype == to.dtype, f"{given.dtype} is exchanged as {to.dtype}"
         is_sum = k.schedule.node.attributes["kind"] == "sum"
         dtype, elements = _moved(given.dtype, type.elements, is_sum)
         about = f"{'sum' if is_sum else 'all'} of {elements} {dtype} of every rank: {listed(k.names)}"
