@@ -99,7 +99,7 @@ def of_ranks(
         if _code(stripped, own, generate(stripped, name, templates, CUDA)) != known:
             raise DeviceError(
                 f"the code of GPU {number} would differ from that of GPU 0",
-                hint="take another --split, or build it for one GPU",
+                hint="parts of one element are numbers in the code: take another --split, or build it for one GPU",
             )
     whole = {str(n.attributes["name"]): n.type for n in ranks.graph.inputs}
     whole |= {f" {output}": n.type for output, n in ranks.graph.outputs}

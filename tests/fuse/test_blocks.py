@@ -40,11 +40,12 @@ def test_a_wrong_kernel_is_named(tmp_path: Path) -> None:
 
 def test_kernels_of_a_gpu_are_run_by_their_formulas(tmp_path: Path) -> None:
     """They are not called one by one, neither alone nor to find the one that is wrong."""
-    (tmp_path / "cuda").mkdir()
-    template = (data_folder("codegen_templates") / "cuda" / "map.cu.jinja").read_text(encoding="utf-8")
-    broken = template.replace("${k.stored", "1.25f + ${k.stored")
+    (tmp_path / "gpu").mkdir()
+    template = (data_folder("codegen_templates") / "gpu" / "map.gpu.jinja").read_text(encoding="utf-8")
+    broken = template.replace(">= ${k.tasks}", ">= 0")
+    assert broken != template
     proto = model([node("Exp", ["x"], ["y"], "exp")], [tensor_input("x", [2, 3])])
-    (tmp_path / "cuda" / "map.cu.jinja").write_text(broken, encoding="utf-8")
+    (tmp_path / "gpu" / "map.gpu.jinja").write_text(broken, encoding="utf-8")
     checked = edgec.check(
         proto, samples=1, blocks=True, locate=True, reproducer=tmp_path / "piece", device="cuda_sm90",
         compiler="emulated", templates=[tmp_path],
