@@ -123,6 +123,8 @@ def theirs(shape: tuple[int, int, int], kind: str) -> float:
     """Microseconds of cuBLAS."""
     import torch
 
+    from benchmarks.gpu.torch_modes import microseconds_of_call
+
     rows, columns, depth = shape
     if kind != "s8":
         dtype = torch.float16 if kind == "f16" else torch.float32
@@ -133,23 +135,7 @@ def theirs(shape: tuple[int, int, int], kind: str) -> float:
         a = torch.randint(-127, 128, (max(rows, 32), depth), device="cuda", dtype=torch.int8)  # it takes no fewer
         w = torch.randint(-127, 128, (columns, depth), device="cuda", dtype=torch.int8)
         run = lambda: torch._int_mm(a, w.t())  # noqa: E731
-    for _ in range(3):
-        run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(20):
-            run()
-    found = []
-    for _ in range(7):
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        before.record()
-        for _ in range(5):
-            graph.replay()
-        after.record()
-        torch.cuda.synchronize()
-        found.append(before.elapsed_time(after) * 10)
-    return sorted(found)[3]
+    return microseconds_of_call(run)
 
 
 def main() -> None:

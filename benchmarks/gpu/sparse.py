@@ -232,27 +232,11 @@ def ours(name: str, folder: Path, rows: list[Row], is_dry: bool) -> list[Row]:
     return rows
 
 
-def timed(run: Callable[[], Any]) -> float:
-    """Microseconds of a call in a CUDA graph of many."""
-    import torch
+def _timed(run: Callable[[], Any]) -> float:
+    """Microseconds of a call; torch is loaded on a GPU alone."""
+    from benchmarks.gpu.torch_modes import microseconds_of_call
 
-    for _ in range(3):
-        run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(20):
-            run()
-    found = []
-    for _ in range(7):
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        before.record()
-        for _ in range(5):
-            graph.replay()
-        after.record()
-        torch.cuda.synchronize()
-        found.append(before.elapsed_time(after) * 10)
-    return sorted(found)[3]
+    return microseconds_of_call(run)
 
 
 def theirs(name: str) -> Row:
@@ -271,7 +255,7 @@ def theirs(name: str) -> Row:
     def told(run: Callable[[], Any]) -> Row:
         try:
             error = float((run()[: want.shape[0]].double() - want).abs().max()) / most
-            return {"us": round(timed(run), 2), "error": error}
+            return {"us": round(_timed(run), 2), "error": error}
         except Exception as problem:
             torch.cuda.synchronize()
             return {"failed": " ".join(str(problem).split())[:120]}
@@ -304,7 +288,7 @@ def theirs(name: str) -> Row:
 def one(name: str, folder: Path, rows: list[Row], is_dry: bool) -> Row:
     """The row of a case."""
     if name in sparse_attention.CASES:
-        return sparse_attention.one(name, folder, rows, is_dry, timed)
+        return sparse_attention.one(name, folder, rows, is_dry, _timed)
     row: Row = {"name": name, "size": sizes(SHAPES[name.split(" ", 1)[1]])}
     row["tiles"] = ours(name, folder, rows, is_dry)
     return row if is_dry else row | theirs(name)

@@ -98,13 +98,27 @@ def times(run: Callable[[], Any]) -> list[float]:
 
     Many are 30, or as many as take about a tenth of a second.
     """
-    _between_events(run, 2)
-    runs = min(30, max(3, int(100 / max(_between_events(run, 2), 1e-3))))
-    _between_events(run, runs // 3)
-    return sorted(_between_events(run, runs) for _ in range(7))
+    between_events(run, 2)
+    runs = min(30, max(3, int(100 / max(between_events(run, 2), 1e-3))))
+    between_events(run, runs // 3)
+    return sorted(between_events(run, runs) for _ in range(7))
 
 
-def _between_events(run: Callable[[], Any], runs: int) -> float:
+def microseconds_of_call(run: Callable[[], Any]) -> float:
+    """Microseconds of the GPU for one call in a CUDA graph of many, one behind the other: a median."""
+    for _ in range(3):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(20):
+            run()
+    graph.replay()
+    return sorted(between_events(graph.replay, 5) for _ in range(7))[3] * 1e3 / 20
+
+
+def between_events(run: Callable[[], Any], runs: int) -> float:
+    """Milliseconds of the GPU for one of so many runs."""
     a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     a.record()

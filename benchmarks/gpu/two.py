@@ -132,6 +132,8 @@ class One:
     def _prepare_torch(self) -> None:
         import torch
 
+        from benchmarks.gpu.torch_modes import between_events
+
         self._begin("torch")
         if self.way == "one":
             run, x = Part(self.encoder, self.weights, "one", 0).captured()
@@ -212,25 +214,13 @@ class Part:
         """Milliseconds of a run on the slower of both GPUs, which begin together."""
         import torch
 
+        from benchmarks.gpu.torch_modes import between_events
+
         self.dist.barrier()
         torch.cuda.synchronize()
         found = torch.tensor([between_events(run, runs)], device="cuda")
         self.dist.all_reduce(found, op=self.dist.ReduceOp.MAX)
         return float(found.item())
-
-
-def between_events(run: Callable[[], Any], runs: int) -> float:
-    """Milliseconds of the GPU for a run, over so many in a row."""
-    import torch
-
-    run()
-    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    a.record()
-    for _ in range(runs):
-        run()
-    b.record()
-    torch.cuda.synchronize()
-    return float(a.elapsed_time(b)) / runs
 
 
 def other(job: dict[str, Any]) -> None:

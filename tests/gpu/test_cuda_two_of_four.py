@@ -113,7 +113,7 @@ def test_kernels_stay_in_their_buffers(tmp_path: Path) -> None:
     asked = [os.environ.get("CXX", "g++"), "-print-file-name=libasan.so"]
     library = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     if not Path(library).is_file():
-        pytest.skip("no library of AddressSanitizer here")
+        pytest.skip("no address sanitizer here")
     path = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parents[1]), str(Path(__file__).parent)])
     quiet = "detect_leaks=0:detect_stack_use_after_return=0"
     watched = {**os.environ, "PYTHONPATH": path, "LD_PRELOAD": library, "ASAN_OPTIONS": quiet}
