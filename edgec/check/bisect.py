@@ -151,6 +151,8 @@ def _suspect(
         return _first(_plan_steps(built.stages, inputs), tolerance)
     if stage == "schedule":
         return _first(_program_steps(built.stages, inputs), tolerance)
+    if stage == "emit" and built.options.device.is_gpu:
+        return Suspect("the kernels, which a GPU does not run one by one", (), math.inf)
     if stage == "emit":
         return _first(_code_steps(built, inputs, progress), tolerance)
     rules = sorted({a.rule for a in built.stages.applied}) if stage == "simplify" else []

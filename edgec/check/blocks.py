@@ -40,13 +40,15 @@ class KernelCheck:
 def blocks_alone(
     built: Built, inputs: Mapping[str, np.ndarray], tolerance: float, progress: Progress
 ) -> tuple[KernelCheck, ...]:
-    """Every kernel by itself; in C where the network is compiled and runs here, else its formula in numpy."""
+    """Every kernel by itself; in C where the network is compiled and runs here, else its formula in numpy.
 
+    Kernels of a GPU are not called one by one: theirs are the formulas too.
+    """
     program = built.program
     values: Mapping[Any, np.ndarray] = evaluate.run(built.graph, inputs, keep=True)
     meant, real = ProgramRun(program, inputs), ProgramRun(program, inputs)
     kernels = None
-    if built.compiler is not None:
+    if built.compiler is not None and not built.options.device.is_gpu:
         kernels = Kernels(program, library_of(built), built.options.name, built.options.templates)
         kernels.lend(real)
     found = []

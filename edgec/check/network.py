@@ -221,6 +221,8 @@ def check(
     if blocks and built.program.parts:
         hint = "check it with --place cpu, then gpu"
         raise UsageError("kernels of two devices are not run one by one yet", hint=hint)
+    if blocks and threads and built.options.device.is_gpu:
+        notes.append("kernels of a GPU are not called one by one: each was run alone by its formula in numpy")
     most = narrow.most if narrow is not None else tolerance
     alone = blocks_alone(_ready(built, threads), sets[0], most, progress) if blocks else ()
     ok = ok and all(a.ok for a in alone)

@@ -79,7 +79,7 @@ def chain_with_products(plan: Plan, device: Device, alone_s: float) -> tuple[Cha
 
 def _why_not(chain: Chain, ranks: int) -> str:
     """The first value whose heads or columns are not a multiple of the ranks, in words."""
-    for v in chain.values:
+    for v in sorted(chain.values, key=lambda v: not chain.graph.names(v)):  # those that the model names first
         odd = [int(e) for e in v.type.shape if int(e) > 1 and int(e) % ranks]
         if odd:
             name = printable((chain.graph.names(v) or (v.op,))[0])

@@ -63,6 +63,7 @@ def without_exchanges(program: Program) -> tuple[Program, tuple[Exchange, ...]]:
             continue
         assert isinstance(k.schedule, ProcedureCall)
         (given, type), to = k.schedule.arguments[0], k.schedule.store
+        assert given.dtype == to.dtype, f"{given.dtype} is exchanged as {to.dtype}"
         is_sum = k.schedule.node.attributes["kind"] == "sum"
         dtype, elements = _moved(given.dtype, type.elements, is_sum)
         about = f"{'sum' if is_sum else 'all'} of {elements} {dtype} of every rank: {listed(k.names)}"
@@ -98,7 +99,7 @@ def of_ranks(
         if _code(stripped, own, generate(stripped, name, templates, CUDA)) != known:
             raise DeviceError(
                 f"the code of GPU {number} would differ from that of GPU 0",
-                hint="take another --split, or build it for one GPU",
+                hint="parts of one element are numbers in the code: take another --split, or build it for one GPU",
             )
     whole = {str(n.attributes["name"]): n.type for n in ranks.graph.inputs}
     whole |= {f" {output}": n.type for output, n in ranks.graph.outputs}

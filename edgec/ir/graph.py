@@ -67,6 +67,7 @@ class Procedure:
     block share ``room`` bytes for a task (None: ``scratch``). ``steps`` is the approximate number of scalar operations.
     The result may overwrite operand ``overwrites`` where nothing else reads it later. A GPU whose precision is fp16 may
     keep the ``narrow`` operands (and `RESULT`) in 16 bits; all others have the type that the operator gives them.
+    Where bytes are copied (``alike``), operands and result have 16 bits all together or not at all.
     """
 
     type: Type
@@ -78,6 +79,7 @@ class Procedure:
     overwrites: int | None = None
     sizes: Mapping[str, Any] = field(default_factory=dict)
     narrow: frozenset[int] = frozenset()
+    alike: bool = False
 
 
 #: The definition of an operator on operands of given types.

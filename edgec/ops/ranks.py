@@ -78,5 +78,5 @@ def collective(x: Tensor, *, kind: str, ranks: int) -> Procedure:
 
     shape = (ranks, *x.shape) if kind == "gather" else x.shape
     return Procedure(
-        Type(x.dtype, shape), compute, tasks=1, steps=x.type.elements, narrow=frozenset({0, RESULT}),
+        Type(x.dtype, shape), compute, tasks=1, steps=x.type.elements, narrow=frozenset({0, RESULT}), alike=True,
     )  # fmt: skip

@@ -33,7 +33,7 @@ from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
-from edgec.schedule.storage import as_read, device_for, half_dtype, in_words, kept_narrow, with_copies
+from edgec.schedule.storage import as_read, copied_alike, device_for, half_dtype, in_words, kept_narrow, with_copies
 from edgec.schedule.turned import with_turned_copies
 from edgec.schedule.variants import Product, key_of
 from edgec.text import listed, printable
@@ -110,8 +110,11 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     names = _Names(
         {n: n.attributes["name"] for n in graph.inputs},
         {n: name for name, n in plan.outputs},
-        kept_narrow(plan, device, bf16_layers, options.in_levels)
-        - {plan.root_of(b.output)[0] for b in plan.blocks[:fp32_blocks]},
+        copied_alike(
+            plan,
+            kept_narrow(plan, device, bf16_layers, options.in_levels)
+            - {plan.root_of(b.output)[0] for b in plan.blocks[:fp32_blocks]},
+        ),
         half_dtype(device) or ("f16" if bf16_layers is None else "bf16"),
         in_words if device.in_words else str,
     )

@@ -95,6 +95,19 @@ def _kept_wide(block: Block, device: Device) -> Iterator[Node]:
         yield from (n for k, n in operands.items() if k not in narrow)
 
 
+def copied_alike(plan: Plan, narrow: frozenset[Node]) -> frozenset[Node]:
+    """Of values in 16 bits (``narrow``), those that no procedure copies, byte by byte, from or to one in 32 bits."""
+    narrow = narrow.difference(plan.graph.inputs, (n for _, n in plan.outputs))  # as the caller has them
+    copied = [
+        {plan.root_of(n)[0] for n in (b.output, *b.output.args)}
+        for b in plan.blocks
+        if isinstance(b.meaning, Procedure) and b.meaning.alike
+    ]
+    while wide := [nodes & narrow for nodes in copied if nodes & narrow and not nodes <= narrow]:
+        narrow = narrow.difference(*wide)
+    return narrow
+
+
 def _may_be_a_sum_of_integers(n: Node) -> bool:
     """Is it made of integers of 32 bits or more by movement and addition alone?"""
     stack, seen = [n], set[Node]()

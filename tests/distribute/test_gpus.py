@@ -30,6 +30,7 @@ from edgec.errors import DeviceError, ModelError, UsageError
 from edgec.execute.executor import run_program
 from edgec.execute.ranks import run_ranks
 from edgec.options import resolve
+from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Program
 
 #: Exchanges so fast that everything is divided.
@@ -155,6 +156,21 @@ def test_programs_in_numpy_meet(networks: dict[str, tuple[BuiltGpus, Any]]) -> N
         given, wanted = given_and_wanted(CASES[name][0])
         (got,) = run_program(networks[name][0].program, given).values()
         assert error(got, wanted) < 1e-5
+
+
+@pytest.mark.parametrize("precision, kind", [("int8", "gather"), ("fp16", "sum")])
+def test_what_is_exchanged_has_one_type(precision: str, kind: str, tmp_path: Path) -> None:
+    """Sums of integers, and positions, keep 32 bits beside values in 16."""
+    nodes = [node("MatMul", ["x", "w"], ["p"], "product"), node("Softmax", ["p"], ["y"], "shares", axis=-1)]
+    if kind == "sum":  # of the network's own output
+        nodes = [node("Relu", ["x"], ["r"], "relu"), node("MatMul", ["r", "w"], ["y"], "product")]
+    made = model(nodes, [tensor_input("x", [3, 34])], ["y"], [weights("w", drawn(34, 8))])
+    calibrate = {"calibrate": "random"} if precision == "int8" else {}
+    b = built(made, tmp_path, split="tensor" if kind == "gather" else "auto", precision=precision, **calibrate)
+    calls = [k.schedule for k in b.program.kernels if is_exchange(k)]
+    assert calls
+    for call in calls:
+        assert isinstance(call, ProcedureCall) and call.arguments[0][0].dtype == call.store.dtype
 
 
 def test_a_rank_is_not_run_alone(networks: dict[str, tuple[BuiltGpus, Any]]) -> None:
