@@ -239,7 +239,7 @@ def one(job: dict[str, Any]) -> None:
 
 
 def rows_of(layers: int) -> dict[str, dict[str, Any]]:
-    """What each row is, by its name. A batch of one has no rows to divide."""
+    """The rows, by name. A batch of one has no rows to divide."""
     return {
         (name := f"{batch}x{length}:{way.replace(' ', '-')}"): {
             "name": name, "batch": batch, "length": length, "layers": layers, "way": way

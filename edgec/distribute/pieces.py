@@ -171,7 +171,7 @@ class Made:
 
 
 def piece(value: Node, operands: Sequence[Node], chosen: Sharding, rank: int, ranks: int) -> Made:
-    """What a rank computes of a value."""
+    """The piece of a value that a rank computes."""
     made = Equal(operands=frozenset(operands))
     found = _piece(value, chosen.kind, chosen.axis, rank, ranks, made)
     return Made(found, made.taken, {found: value, **{part: n for (n, _), part in made.made.items()}})

@@ -88,7 +88,7 @@ def _moved(dtype: str, elements: int, is_sum: bool) -> tuple[str, int]:
 def of_ranks(
     ranks: Ranks, exchanges: tuple[Exchange, ...], values: Mapping[str, Any], name: str, templates: Sequence[Path]
 ) -> dict[str, Any]:
-    """What templates need of several GPUs, whose ports are those of the whole network.
+    """Data of several GPUs for templates; ports are those of the whole network.
 
     Raises DeviceError where the code of two ranks would differ: they run the same kernels, on weights that lie in the
     same places.

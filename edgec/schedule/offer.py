@@ -1,4 +1,4 @@
-"""What the scheduler found out about weights with zeros, whether they are skipped or not."""
+"""Findings of the scheduler about weights with zeros, skipped or not."""
 
 from __future__ import annotations
 

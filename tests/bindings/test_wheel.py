@@ -111,7 +111,7 @@ def test_a_library_for_windows_runs(tmp_path: Path) -> None:
     """Under wine, loaded by a program: on one thread, and by a pool of two."""
     wine = need("wine", "wine64", "wine")
     if not runs_here(load_device("x86_64_avx2")):
-        pytest.skip("no compiler or processor for wine")
+        pytest.skip("no compiler or processor for x86_64")
     out = built(tmp_path, "x86_64_avx2", threads=2)
     content = members(wheel(out, "windows").file)
     for path in ("digits/libdigits.so", "digits/digits_weights.bin"):

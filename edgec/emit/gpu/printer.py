@@ -70,8 +70,6 @@ class CudaPrinter(GpuPrinter):
 FIRST = X.const(0)
 #: Operations that are cheaper than a branch around them.
 _CHEAP = ("load", "const", "var", "cast", "add", "sub", "mul", "neg", "max", "min")
-
-
 #: Divisors that `ec_quotient` takes, scales of quantization among them.
 _LEAST, _MOST = 2.0**-64, 2.0**64
 
