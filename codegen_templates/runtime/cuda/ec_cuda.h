@@ -42,6 +42,18 @@ static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned group
 
 #define EC_SCALAR static __device__ __forceinline__
 #define EC_INT int /* positions: no buffer has 2^31 elements */
+/* 1 / x, to one unit in the last place where that is a normal number; without the branches of a division. */
+EC_SCALAR float ec_inverse(float x) {
+#ifdef __CUDA_ARCH__
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return inverse;
+#else
+  return 1 / x;
+#endif
+}
+EC_SCALAR double ec_inverse(double x) { return 1 / x; }
+#define EC_INVERSE(x) ec_inverse(x)
 #include "ec_scalar.h"
 
 #define restrict __restrict__
@@ -213,8 +225,12 @@ template <int BYTES> EC_DEVICE void ec_fill(void *to, unsigned fill) {
   for (int i = 0; i < BYTES / 4; ++i) ((unsigned *)&piece)[i] = fill;
   *(typename ec_piece<BYTES>::type *)to = piece;
 }
+#ifndef EC_ON_CPU
+static __device__ uint4 ec_zeros;
+#endif
 template <int BYTES> EC_DEVICE void ec_copy_if(void *to, const void *from, bool there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if (!there) from = &ec_zeros; /* on H100, copies of no bytes from a null pointer ended kernels now and then */
   const unsigned place = (unsigned)__cvta_generic_to_shared(to), bytes = there ? BYTES : 0;
   if (BYTES == 16) /* bypasses L1, which smaller copies cannot */
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
