@@ -21,11 +21,15 @@ from edgec.schedule.attention.mask import by_position
 from edgec.schedule.attention.relative_bias import as_toeplitz
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
-from edgec.schedule.gpu.tiles import Element, has_tensor_cores, multiplied
+from edgec.schedule.gpu.tiles import SWIZZLED, Element, has_tensor_cores, multiplied
 from edgec.schedule.program import Buffer
 
 #: Rows of a tensor core instruction; queries and keys of one thread without tensor cores.
 ROWS, EACH = 16, 4
+#: Queries, and keys of a tile, of a group of warps; from so many keys on, groups gain.
+OF_A_GROUP, GROUP_KEYS = 64, 256
+#: The largest head of a group, and how much larger it may be made by zeros.
+LARGEST_OF_A_GROUP, ROOM_OF_A_GROUP = 128, 1.35
 #: Share of the multiprocessors that must get a block; with fewer, blocks are made smaller.
 FULL = 0.85
 
@@ -36,7 +40,7 @@ class AttentionTile:
 
     Each of ``slices`` sets of threads has its part of the keys. On tensor cores a warp has ``high`` times 16 of the
     queries; shared memory holds ``stages`` tiles of keys and values, or receives them. ``element`` is the type of the
-    factors.
+    factors. With ``by_group`` four warps multiply 64 queries by all keys at once, which shared memory has swizzled.
     """
 
     queries: int
@@ -47,6 +51,7 @@ class AttentionTile:
     high: int = 0
     slices: int = 1
     stages: int = 1
+    by_group: bool = False
 
     @property
     def bytes(self) -> int:
@@ -70,12 +75,12 @@ class AttentionTile:
     @property
     def pitch(self) -> int:
         """The stride of queries and keys in shared memory, in elements."""
-        return self.features + self.chunk
+        return self.features + self.chunk * (not self.by_group)
 
     @property
     def value_pitch(self) -> int:
         """The stride of values in shared memory, in elements."""
-        return self.width + self.chunk
+        return self.width + self.chunk * (not self.by_group)
 
     @property
     def stage(self) -> int:
@@ -104,7 +109,12 @@ class AttentionTile:
             sums = (self.slices - 1) * self.queries // EACH * self.keys // EACH // self.slices * self._held
             return 4 * max(self.features * (self.queries + 4) + self.slices * self.slice, sums)
         operands = self.bytes * (self.queries * self.pitch + self.stages * self.stage)
-        return max(operands, 4 * (self.slices - 1) * self.queries * (self.width + 8))
+        return max(operands, 4 * (self.slices - 1) * self.queries * (self.width + 8)) + SWIZZLED * self.by_group
+
+    @property
+    def beside(self) -> int:
+        """Thread blocks of a multiprocessor that registers suffice for."""
+        return max(1, 65536 // (self.threads * (64 + self.width)))
 
 
 @dataclass(frozen=True)
@@ -157,7 +167,8 @@ class GpuAttention(GpuKernel):
     @property
     def describe(self) -> str:
         t = self.tile
-        where = f" on tensor cores ({t.element}), {t.warps} x {t.slices} warps" if t.high else ""
+        warps = f"{t.warps // 4} x {t.slices} groups of four warps" if t.by_group else f"{t.warps} x {t.slices} warps"
+        where = f" on tensor cores ({t.element}), {warps}" if t.high else ""
         sizes = f"{extent(self.m)} queries, {extent(self.n)} keys of {self.features}, values of {most(self.d)}"
         blocks = f"blocks of {t.queries} x {t.keys}"
         if self.listed is not None:
@@ -207,13 +218,15 @@ def largest_head(device: Device) -> int:
 def tile_for(batches: int, queries: int, keys: int, features: int, width: int, device: Device) -> AttentionTile | None:
     """The largest block of queries that occupies most multiprocessors; None where none fits."""
     offers = _tensor_tiles(features, width, device) if has_tensor_cores(device) else _tiles(features, width)
+    offers = [*_group_tiles(queries, keys, features, width, device), *offers]
     shuffles = device.language == "cuda"  # else threads exchange scores through shared memory
     own = device.largest_shared_bytes
     fitting = [t for t in offers if t.shared_bytes + (0 if shuffles else t.exchange_bytes) <= own]
     least = min((-(-keys // t.keys) * t.keys for t in fitting), default=0)
     for tile in fitting:
         is_wasteful = tile.keys > keys and tile.keys > least
-        if not is_wasteful and batches * -(-queries // tile.queries) >= FULL * device.gpu.multiprocessors:
+        blocks = FULL * device.gpu.multiprocessors * (tile.beside if tile.by_group and tile.slices == 1 else 1)
+        if not is_wasteful and batches * -(-queries // tile.queries) >= blocks:
             return tile
     return min(fitting, key=lambda t: (t.queries, -(-keys // t.keys) * t.keys, -t.stages), default=None)
 
@@ -232,6 +245,21 @@ def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTi
                 tile = AttentionTile(16 * high * warps, keys * slices, features, width, element, high, slices, stages)
                 found.append(tile)
     return found
+
+
+def _group_tiles(queries: int, keys: int, features: int, width: int, device: Device) -> list[AttentionTile]:
+    """Tiles of groups of warps, where there are enough keys."""
+    element = multiplied(device)
+    if not device.has_warp_groups or element not in HALF or queries < OF_A_GROUP or keys < GROUP_KEYS:
+        return []
+    padded = [-(-x // 64) * 64 for x in (features, width)]
+    if max(padded) > LARGEST_OF_A_GROUP or sum(padded) > ROOM_OF_A_GROUP * (features + width):
+        return []
+    features, width = padded
+    return [
+        AttentionTile(rows, OF_A_GROUP * slices, features, width, element, 1, slices, 2, by_group=True)
+        for rows, slices in ((2 * OF_A_GROUP, 1), (OF_A_GROUP, 2))
+    ]
 
 
 def _tiles(features: int, width: int) -> list[AttentionTile]:
