@@ -10,7 +10,7 @@
     for (ec_int i = 0; i < ${high * wide * 4}; ++i) to[i * ${32 * t.warps}] = mixed[i / ${wide * 4}][i / 4 % ${wide}][i % 4];
 #pragma unroll
     for (ec_int i = 0; i < ${high * 2}; ++i) {
-      to[(${high * wide * 4} + i) * ${32 * t.warps}] = top[i / 2][i % 2];
+      to[(${high * wide * 4} + i) * ${32 * t.warps}] = base[i / 2][i % 2];
       to[(${high * wide * 4 + high * 2} + i) * ${32 * t.warps}] = sum[i / 2][i % 2];
     }
   }
@@ -21,11 +21,11 @@
     const float *const from = partial + other * ${held * 32 * t.warps};
 #pragma unroll
     for (ec_int i = 0; i < ${high * 2}; ++i) {
-      const float their_top = from[(${high * wide * 4} + i) * ${32 * t.warps}];
-      float *const my_top = &top[i / 2][i % 2];
-      const float most = fmaxf(*my_top, their_top), base = most == -(float)INFINITY ? 0.0f : most;
-      const float shrink = ec_exp2(*my_top - base), share = ec_exp2(their_top - base);
-      *my_top = most;
+      const float their_base = from[(${high * wide * 4} + i) * ${32 * t.warps}];
+      float *const my_base = &base[i / 2][i % 2];
+      const float most = fmaxf(*my_base, their_base), less = most == -(float)INFINITY ? 0.0f : most;
+      const float shrink = ec_exp2(*my_base - less), share = ec_exp2(their_base - less);
+      *my_base = most;
       sum[i / 2][i % 2] = sum[i / 2][i % 2] * shrink + from[(${high * wide * 4 + high * 2} + i) * ${32 * t.warps}] * share;
 #pragma unroll
       for (ec_int j = 0; j < ${wide * 2}; ++j) {

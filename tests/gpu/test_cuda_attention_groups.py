@@ -26,10 +26,12 @@ def _device(multiprocessors: int, precision: str) -> Device:
 
 
 def _attended(queries: int, keys: int, features: int, width: int, mask: str) -> Graph:
-    q, k, v = (value(n, 1, rows, w) for n, rows, w in (("q", queries, features), ("k", keys, features), ("v", keys, width)))
+    shapes = ("q", queries, features), ("k", keys, features), ("v", keys, width)
+    q, k, v = (value(name, 1, rows, columns) for name, rows, columns in shapes)
     m, n = np.mgrid[:queries, :keys]
     sees = {"causal": n <= m + keys - queries, "blocks": (n // 50 % 3 == m // 50 % 3) | (n == 0)}.get(mask)
-    return graph(attention(q, k, v, *(() if sees is None else (constant(np.where(sees, 0, -np.inf).astype(np.float32)),))))
+    added = None if sees is None else constant(np.where(sees, 0, -np.inf).astype(np.float32))
+    return graph(attention(q, k, v, added))
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ class AttentionTile:
     @property
     def beside(self) -> int:
         """Thread blocks of a multiprocessor that registers suffice for."""
-        return max(1, 65536 // (self.threads * (64 + self.width)))
+        return max(1, 65536 // (self.threads * (self.width + self.keys // self.slices)))
 
 
 @dataclass(frozen=True)
