@@ -25,7 +25,7 @@
         most[i][r] = fmaxf(most[i][r], ec_shuffle(most[i][r], 2)) * ${k.unit};
         grows |= most[i][r] > base[i][r] + 8.0f;
       }
-    if (grows) {
+    if (ec_any(grows)) { /* by all lanes or none: products need a whole warp */
 #pragma unroll
       for (ec_int i = 0; i < ${high * 2}; ++i) {
         float *const mine = &base[i / 2][i % 2];

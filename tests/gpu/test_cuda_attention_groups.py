@@ -35,24 +35,25 @@ def _attended(queries: int, keys: int, features: int, width: int, mask: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("precision", "queries", "keys", "features", "width", "mask", "slices"),
+    ("precision", "queries", "keys", "features", "width", "mask", "multiprocessors", "tile"),
     [
-        ("fp16", 130, 129, 64, 64, "", 1),
-        ("bf16", 65, 200, 48, 64, "causal", 2),
-        ("fp16", 70, 130, 128, 96, "", 2),
-        ("fp16", 129, 190, 64, 128, "blocks", 1),
+        ("fp16", 130, 129, 64, 64, "", 1, (64, 1)),
+        ("fp16", 130, 200, 64, 48, "", 2, (128, 1)),
+        ("bf16", 65, 200, 48, 64, "causal", 2, (128, 2)),
+        ("fp16", 70, 130, 128, 96, "", 2, (128, 2)),
+        ("fp16", 129, 190, 64, 128, "blocks", 1, (64, 1)),
     ],
 )
 def test_groups_attend_as_the_reference(
-    precision: str, queries: int, keys: int, features: int, width: int, mask: str, slices: int,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    precision: str, queries: int, keys: int, features: int, width: int, mask: str,
+    multiprocessors: int, tile: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(scheduled, "GROUP_KEYS", 1)
     g = _attended(queries, keys, features, width, mask)
-    network = emulate({"net": g}, tmp_path, _device(1 if slices == 1 else 2, precision))["net"]
+    network = emulate({"net": g}, tmp_path, _device(multiprocessors, precision))["net"]
     assert isinstance(network, Emulated)
     (found,) = (k.schedule for k in network.program.kernels)
-    assert isinstance(found, GpuAttention) and found.tile.by_group and found.tile.slices == slices
+    assert isinstance(found, GpuAttention) and found.tile.by_group and (found.tile.keys, found.tile.slices) == tile
     assert (found.seen is not None) == bool(mask)
     given = arrays(g, 1)
     want = evaluate.run(g, given)

@@ -93,6 +93,8 @@ EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
 EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }
 EC_DEVICE void ec_warp_barrier(void) { __syncwarp(); }
+/* Does it hold for any lane of the warp? */
+EC_DEVICE bool ec_any(bool x) { return __any_sync(0xffffffffu, x); }
 /* The value of the lane whose number differs in these bits. */
 EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
 /* Reads memory that another thread block has written. */

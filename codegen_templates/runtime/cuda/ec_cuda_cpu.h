@@ -200,6 +200,13 @@ struct ec_fibers {
 static inline __attribute__((unused)) void __syncwarp() {}
 static inline __attribute__((unused)) void __syncthreads() { ec_fibers::all().barrier(); }
 static inline __attribute__((unused)) void __threadfence() {}
+static inline __attribute__((unused)) int __any_sync(unsigned, int x) {
+  ec_fibers &f = ec_fibers::all();
+  f.show(&x, sizeof x);
+  int any = 0;
+  for (unsigned lane = 0; lane < ec_fibers::WARP; ++lane) any |= f.seen(lane).words[0] != 0;
+  return any;
+}
 static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, int bits) { return ec_fibers::all().exchange(x, bits); }
 template <class T> static inline T __shfl_sync(unsigned, T x, int lane) {
   ec_fibers &f = ec_fibers::all();

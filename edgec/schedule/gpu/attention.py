@@ -30,6 +30,8 @@ ROWS, EACH = 16, 4
 OF_A_GROUP, GROUP_KEYS = 64, 256
 #: The largest head of a group, and how much larger it may be made by zeros.
 LARGEST_OF_A_GROUP, ROOM_OF_A_GROUP = 128, 1.35
+#: Groups share keys below so many blocks for a multiprocessor, and take twice the keys at once below so many.
+SLICED, MANY = 1.4, 3.0
 #: Share of the multiprocessors that must get a block; with fewer, blocks are made smaller.
 FULL = 0.85
 
@@ -181,7 +183,9 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
     p = parts_of(flat, weights)
     if p is None or not is_fixed(*p.loops):
         return None
-    tile = tile_for(prod(map(most, p.loops)), most(p.m), most(p.n), prod(map(most, p.k)), most(p.d), device)
+    tile = tile_for(
+        prod(map(most, p.loops)), most(p.m), most(p.n), prod(map(most, p.k)), most(p.d), device, p.seen is not None
+    )
     if tile is None:
         return None
     last = p.k[-1] if p.k else X.const(0)
@@ -215,18 +219,24 @@ def largest_head(device: Device) -> int:
     return next((h for h in range(256, 0, -16) if tile_for(1, 64, 64, h, h, device) is not None), 0)
 
 
-def tile_for(batches: int, queries: int, keys: int, features: int, width: int, device: Device) -> AttentionTile | None:
-    """The largest block of queries that occupies most multiprocessors; None where none fits."""
+def tile_for(
+    batches: int, queries: int, keys: int, features: int, width: int, device: Device, hides: bool = False
+) -> AttentionTile | None:
+    """The largest block of queries that occupies most multiprocessors; None where none fits.
+
+    Where a mask ``hides`` keys, blocks take half of the time.
+    """
+    blocks = batches * -(-queries // OF_A_GROUP) / device.gpu.multiprocessors / (2 if hides else 1)
+    if (tile := _group_tile(blocks, queries, keys, features, width, device)) is not None:
+        return tile
     offers = _tensor_tiles(features, width, device) if has_tensor_cores(device) else _tiles(features, width)
-    offers = [*_group_tiles(queries, keys, features, width, device), *offers]
     shuffles = device.language == "cuda"  # else threads exchange scores through shared memory
     own = device.largest_shared_bytes
     fitting = [t for t in offers if t.shared_bytes + (0 if shuffles else t.exchange_bytes) <= own]
     least = min((-(-keys // t.keys) * t.keys for t in fitting), default=0)
     for tile in fitting:
         is_wasteful = tile.keys > keys and tile.keys > least
-        blocks = FULL * device.gpu.multiprocessors * (tile.beside if tile.by_group and tile.slices == 1 else 1)
-        if not is_wasteful and batches * -(-queries // tile.queries) >= blocks:
+        if not is_wasteful and batches * -(-queries // tile.queries) >= FULL * device.gpu.multiprocessors:
             return tile
     return min(fitting, key=lambda t: (t.queries, -(-keys // t.keys) * t.keys, -t.stages), default=None)
 
@@ -247,19 +257,20 @@ def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTi
     return found
 
 
-def _group_tiles(queries: int, keys: int, features: int, width: int, device: Device) -> list[AttentionTile]:
-    """Tiles of groups of warps, where there are enough keys."""
+def _group_tile(
+    blocks: float, queries: int, keys: int, features: int, width: int, device: Device
+) -> AttentionTile | None:
+    """The tile of groups of warps, of so many ``blocks`` for a multiprocessor; None where they gain nothing."""
     element = multiplied(device)
     if not device.has_warp_groups or element not in HALF or queries < OF_A_GROUP or keys < GROUP_KEYS:
-        return []
+        return None
     padded = [-(-x // 64) * 64 for x in (features, width)]
     if max(padded) > LARGEST_OF_A_GROUP or sum(padded) > ROOM_OF_A_GROUP * (features + width):
-        return []
+        return None
     features, width = padded
-    return [
-        AttentionTile(rows, OF_A_GROUP * slices, features, width, element, 1, slices, 2, by_group=True)
-        for rows, slices in ((2 * OF_A_GROUP, 1), (OF_A_GROUP, 2))
-    ]
+    slices = 1 if blocks >= SLICED else 2
+    own = 2 * OF_A_GROUP if max(padded) == 64 and slices == 1 and blocks < MANY else OF_A_GROUP
+    return AttentionTile(OF_A_GROUP, own * slices, features, width, element, 1, slices, 2, by_group=True)
 
 
 def _tiles(features: int, width: int) -> list[AttentionTile]:
