@@ -38,7 +38,7 @@ def _attended(queries: int, keys: int, features: int, width: int, mask: str) -> 
     ("precision", "queries", "keys", "features", "width", "mask", "multiprocessors", "tile"),
     [
         ("fp16", 130, 129, 64, 64, "", 1, (64, 1)),
-        ("fp16", 130, 200, 64, 48, "", 2, (128, 1)),
+        ("fp16", 130, 200, 64, 48, "", 2, (128, 2)),
         ("bf16", 65, 200, 48, 64, "causal", 2, (128, 2)),
         ("fp16", 70, 130, 128, 96, "", 2, (128, 2)),
         ("fp16", 129, 190, 64, 128, "blocks", 1, (64, 1)),

@@ -6,7 +6,7 @@ products run on tensor cores where the device has them for its precision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -30,8 +30,8 @@ ROWS, EACH = 16, 4
 OF_A_GROUP, GROUP_KEYS = 64, 256
 #: The largest head of a group, and how much larger it may be made by zeros.
 LARGEST_OF_A_GROUP, ROOM_OF_A_GROUP = 128, 1.35
-#: Groups share keys below so many blocks for a multiprocessor, and take twice the keys at once below so many.
-SLICED, MANY = 1.4, 3.0
+#: Two groups share keys where there are blocks for less than this part of what a multiprocessor holds at once.
+SLICED = 0.7
 #: Share of the multiprocessors that must get a block; with fewer, blocks are made smaller.
 FULL = 0.85
 
@@ -268,9 +268,8 @@ def _group_tile(
     if max(padded) > LARGEST_OF_A_GROUP or sum(padded) > ROOM_OF_A_GROUP * (features + width):
         return None
     features, width = padded
-    slices = 1 if blocks >= SLICED else 2
-    own = 2 * OF_A_GROUP if max(padded) == 64 and slices == 1 and blocks < MANY else OF_A_GROUP
-    return AttentionTile(OF_A_GROUP, own * slices, features, width, element, 1, slices, 2, by_group=True)
+    tile = AttentionTile(OF_A_GROUP, OF_A_GROUP, features, width, element, 1, 1, 2, by_group=True)
+    return tile if blocks >= SLICED * tile.beside else replace(tile, keys=2 * OF_A_GROUP, slices=2)
 
 
 def _tiles(features: int, width: int) -> list[AttentionTile]:
