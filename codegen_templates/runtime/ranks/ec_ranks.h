@@ -85,7 +85,7 @@ static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, 
 
 /* Bytes up to which values go through peer memory where NCCL is there too; EDGEC_EXCHANGE overrides it. */
 #ifndef EC_PEER_MOST
-#define EC_PEER_MOST (1 << 20)
+#define EC_PEER_MOST (EC_RANKS == 2 ? 1 << 25 : 1 << 20)
 #endif
 
 enum { EC_PEER_BLOCKS = 128, EC_PEER_THREADS = 512 };

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from edgec.device.device import Device
 from edgec.fuse.attention import MIXED
+from edgec.fuse.cost_model import gpu_launch_s
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, is_fixed, most
@@ -34,6 +35,10 @@ LARGEST_OF_A_GROUP, ROOM_OF_A_GROUP = 128, 1.35
 SLICED = 0.7
 #: Share of the multiprocessors that must get a block; with fewer, blocks are made smaller.
 FULL = 0.85
+
+#: Cycles of attention in halves: of a block; of 64 x 64 scores on a multiprocessor that has many blocks, and how many
+#: more where warps multiply alone; of a tile of keys of a block. Fitted to 24 sizes on an H100 (docs/results/cuda.md).
+START, TILE, PER_TILE, PER_FEATURE, BY_WARPS, PER_ROUND, PER_FEATURE_OF_A_ROUND = 3500, 64, 40, 4.4, 1.4, 900, 7.6
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,17 @@ class GpuAttention(GpuKernel):
     @property
     def blocks(self) -> Extent:
         return X.plain(-(-extent(self.m) // self.tile.queries))
+
+    def predicted_seconds(self, device: Device) -> float | None:
+        t = self.tile
+        if not t.high or t.element not in HALF:
+            return None
+        queries, keys, size = -(-most(self.m) // TILE), -(-most(self.n) // TILE), t.features + t.width
+        share = 1.0 if self.seen is None else 0.5 + 0.5 / keys
+        busy = self.batches * queries * keys * share / device.gpu.multiprocessors * (PER_TILE + PER_FEATURE * size)
+        waiting = -(-most(self.n) // t.keys) * (PER_ROUND + PER_FEATURE_OF_A_ROUND * size)
+        cycles = START + max(busy * (1.0 if t.by_group else BY_WARPS), waiting)
+        return gpu_launch_s(device) + cycles / (device.gpu.clock_mhz * 1e6)
 
     @property
     def describe(self) -> str:
