@@ -141,6 +141,16 @@ def moments_after(o: Optimizer, weight: Value, gradient: Value, moments: Mapping
     return {"velocity": moments["velocity"] * o.momentum + g} if o.momentum else {}
 
 
+def velocity_before(o: Optimizer, weight: Value, velocity: Value) -> Value:
+    """What the gradient of a step of SGD is added to."""
+    return velocity * o.momentum + weight * o.weight_decay if o.weight_decay else velocity * o.momentum
+
+
+def is_added_up(o: Optimizer) -> bool:
+    """Tells whether the moments of a sum of gradients are a sum, so that parts of it can be added one by one."""
+    return o.name == "sgd" and bool(o.momentum) and not o.clip
+
+
 def weight_after(
     o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value], powers: Mapping[str, Value], rate: Value
 ) -> Value:
