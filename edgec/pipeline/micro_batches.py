@@ -16,6 +16,9 @@ from edgec.distribute.rows import Indivisible, Span, rows_of
 from edgec.ir.graph import Graph
 from edgec.schedule.program import Buffer, Kernel, Program
 
+#: What the arena of a step may take is this part of its state.
+PART = 4
+
 
 def portion(graph: Graph, own: Collection[str | None], count: int) -> Graph | None:
     """The graph of the first of ``count`` equal parts of a batch, if that is the one of all others too.
@@ -51,12 +54,12 @@ def _span(extent: int, k: int, count: int) -> Span:
 
 
 def fewest(batch: int, step: Program, state_bytes: int) -> int:
-    """The least number of micro-batches by which the arena of a step takes no more memory than its state.
+    """The least number of micro-batches by which the arena of a step is small beside its state (``PART``).
 
     Each keeps a sample for every two threads; 1 where the arena is no larger as it is, or the batch cannot be divided.
     """
     counts = [n for n in range(1, batch // -(-step.threads // 2) + 1) if batch % n == 0] or [1]
-    return next((n for n in counts if step.arena_bytes <= n * state_bytes), counts[-1])
+    return next((n for n in counts if PART * step.arena_bytes <= n * state_bytes), counts[-1])
 
 
 def updating_last(program: Program, step: Step) -> Program:
