@@ -27,7 +27,7 @@ from edgec.frontend.states import states
 from edgec.fuse.masks import with_packed_masks
 from edgec.fuse.one_pass import in_one_pass
 from edgec.fuse.procedure_operands import read_where_stored
-from edgec.fuse.recompute import ALL, Recomputing, recomputed
+from edgec.fuse.recompute import ALL, WIDE, Recomputing, recomputed
 from edgec.ir.graph import MODEL_SHA256, Graph, Node
 from edgec.options.training import Training as Asked
 from edgec.pipeline.context import Context
@@ -40,8 +40,8 @@ from edgec.schedule.sharing import sharing
 from edgec.text import printable
 
 #: What is tried to be computed again, the cheapest first; the first ``FREE`` of them always.
-RECOMPUTINGS = (Recomputing(), *(Recomputing(ALL, longest) for longest in (4, 8, 16, 32, 64)))
-FREE = 1
+RECOMPUTINGS = (Recomputing(), Recomputing(WIDE, 16), *(Recomputing(ALL, longest) for longest in (4, 8, 16, 32, 64)))
+FREE = 2
 
 
 def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
@@ -155,10 +155,12 @@ def _trials(graph: Graph, loss: Node, is_alone: bool) -> Iterator[tuple[Graph, b
     packed, words = with_packed_masks(graph, [loss])
     if packed is not graph:
         yield packed, True
+    known = {graph.outputs, packed.outputs}
     for k, limits in enumerate(RECOMPUTINGS):
         for begun, results in ((graph, [loss]), (packed, [loss, *words])):
             again = recomputed(begun, results, limits)
-            if again is not begun and (begun is graph or packed is not graph):
+            if again.outputs not in known:
+                known.add(again.outputs)
                 yield again, k < FREE
 
 
