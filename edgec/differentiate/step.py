@@ -59,8 +59,8 @@ class Choices:
 class Step:
     """The graph of a step; ``states`` are trained weights and what the optimizer keeps, each with its next value.
 
-    Where weights are ``joined``, the states are of the one vector of them; ``micro`` are the micro-batches, of which the
-    graph takes one.
+    Where weights are ``joined``, the states are of the one vector of them; ``micro`` are the micro-batches, of which
+    the graph takes one.
     """
 
     graph: Graph
@@ -126,9 +126,10 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     flags = () if micro is None else (micro.first, micro.last)
     left_out = {*choices.trained, *choices.running, choices.counter}
     untrained = [n for n in graph.inputs if str(n.attributes["name"]) not in left_out]
+    learned = (*trained, *(n for n in states if n not in trained))
     step = replace(
         graph,
-        inputs=(*untrained, target, rate, *flags, *trained, *(n for n in states if n not in trained), *running, *made.begun),
+        inputs=(*untrained, target, rate, *flags, *learned, *running, *made.begun),
         outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), status.node), *made.outputs),
         metadata={**graph.metadata, **made.described},
     )

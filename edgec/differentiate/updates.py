@@ -108,8 +108,8 @@ def updated(
 
     ``sizes`` are factors of the learning rate, one a weight. With ``accumulate`` gradients are added up, and weights
     change by their mean in every step of that number. ``at_once`` lets moments take in a gradient as soon as it is
-    there, where neither sums nor a norm of gradients need it later (see `_at_once`). ``micro`` are the micro-batches of a
-    step whose moments add up their gradients: those of `is_added_up`.
+    there, where neither sums nor a norm of gradients need it later (see `_at_once`). ``micro`` are the micro-batches of
+    a step whose moments add up their gradients: those of `is_added_up`.
     """
     if at_once and o.moments and accumulate == 1 and not o.clip:
         return _at_once(weights, slopes, o, rate, fine, names, micro)

@@ -240,7 +240,10 @@ def _scales(context: Context) -> bool:
 
 def _imported(model: Model, context: Context) -> Graph:
     graph: Graph = run(model, context, until="import").result
-    if states(graph) or graph.sizes or not all(n.type.is_fixed for n in graph.inputs):
+    if graph.sizes:
+        hint = "cut off operators such as NonZero and Unique, whose results are as long as data make them"
+        raise UsageError("a network with sizes that follow from data is not trained", hint=hint, where=model.where)
+    if states(graph) or not all(n.type.is_fixed for n in graph.inputs):
         hint = "fix open dimensions with --shape, and leave out --state"
         raise UsageError("a network with states or open dimensions is not trained", hint=hint, where=model.where)
     return graph
