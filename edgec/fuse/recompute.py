@@ -3,8 +3,8 @@
 A gradient reads values of the forward pass: the operand of a convolution for the gradient of its weights, a sum for the
 mask of its ReLU. A value that follows from others that are kept anyway in a few steps is computed again just before it
 is read (Chen et al., 2016): with ``CHEAP`` element by element, with ``WIDE`` also through convolutions of few terms
-that make more of what they read, as those do that widen an inverted bottleneck, with ``ALL`` through windows and matmuls
-too.
+that make more of what they read, as those do that widen an inverted bottleneck, with ``ALL`` through windows and
+matmuls too.
 
 What is compared for equality is kept: the gradient of a maximum goes to the element that equals it, and a kernel of
 another shape may round the same formula to its neighbor.
