@@ -224,8 +224,8 @@ def transposed_conv(
         phases.append(graphs.flip(sub, range(2, rank + 2)))
     weights = phases[0]
     if len(phases) > 1:
-        apart = (outputs, 1, inputs // groups, *taps)
-        stacked = graphs.concat([graphs.reshape(p, apart) for p in phases], 1)
+        one = (outputs, 1, inputs // groups, *taps)
+        stacked = graphs.concat([graphs.reshape(p, one) for p in phases], 1)
         weights = graphs.reshape(stacked, (outputs * len(phases), inputs // groups, *taps))
     y = node("conv", padded, weights, strides=(1,) * rank, dilations=tuple(dilations), groups=groups)
     return _interleaved(y, outputs, strides)
