@@ -4,7 +4,8 @@
 
 The keyword spotter and the network of visual wake words with stochastic gradient descent, momentum and one sample, in
 qemu, which counts an instruction as a nanosecond. One line a network, device and update: KiB of arena, state and sample
-and of all of them, the instructions of a step, and those of a step on all weights over it. A step is built for 256 KiB;
+and of all of them, the instructions of a step, and those of a step on all weights over it; then its instructions beside
+those of an answer, which is the forward pass that every step makes, and the same share. A step is built for 256 KiB;
 where none fits there, for as much as it takes, and the line says so.
 """
 
@@ -40,8 +41,9 @@ PROGRAM = """
 #include "net_training.h"
 #include <stdio.h>
 
-static _Alignas(64) unsigned char arena[NET_STEP_ARENA_BYTES + 1], state[NET_STATE_BYTES];
-static float input[FLOATS];
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+static _Alignas(64) unsigned char arena[LARGER(NET_STEP_ARENA_BYTES, NET_ARENA_BYTES) + 1], state[NET_STATE_BYTES];
+static float input[FLOATS], answers[ANSWERS];
 
 int main(void) {
   net_state_init(state);
@@ -51,7 +53,10 @@ int main(void) {
     for (int i = 0; i < FLOATS; ++i) input[i] = (float)((i * 37 + k) % 19) / 19 - 0.5f;
     const int64_t begun = ec_board_nanoseconds();
     if (net_step(net_weights, state, arena, 0, input, target, NET_LEARNING_RATE, &loss)) return 1;
-    printf("%ld\\n", (long)((ec_board_nanoseconds() - begun) / 1000));
+    const int64_t stepped = ec_board_nanoseconds();
+    if (net_predict(net_weights, state, arena, 0, input, answers)) return 1;
+    const int64_t answered = ec_board_nanoseconds();
+    printf("%ld %ld\\n", (long)((stepped - begun) / 1000), (long)((answered - stepped) / 1000));
   }
   return 0;
 }
@@ -60,12 +65,19 @@ int main(void) {
 
 @dataclass(frozen=True)
 class Step:
-    """Bytes of arena and state, and the thousands of instructions of a step, 0 where it does not run on the board."""
+    """Bytes of arena and state, and the thousands of instructions of a step and of an answer, 0 where the step does not
+    run on the board."""
 
     arena: int
     state: int
     thousands: int
+    answer: int
     fits: bool
+
+    @property
+    def beside(self) -> int:
+        """Thousands of instructions for gradients and updates."""
+        return self.thousands - self.answer
 
 
 def measured(name: str, update: str, device_name: str, folder: Path) -> Step:
@@ -79,12 +91,13 @@ def measured(name: str, update: str, device_name: str, folder: Path) -> Step:
         built, fits = edgec.build(models_folder() / FILES[name], folder / "out", ram=ROOM, **asked), True
     except UsageError:
         built, fits = edgec.build(models_folder() / FILES[name], folder / "out", ram=64 << 20, **asked), False
-    (folder / "program.c").write_text(PROGRAM.replace("FLOATS", str(floats)))
     lock = read_lock(built.folder)
     facts = lock["training"]
+    program = PROGRAM.replace("FLOATS", str(floats)).replace("ANSWERS", str(facts["classes"]))
+    (folder / "program.c").write_text(program)
     sources = [folder / "program.c", *(built.folder / s for s in lock["sources"]), built.folder / "ec_board.c"]
     flags = board_flags(device, built.folder / "net.ld")
-    found = Step(facts["arena_bytes"], facts["state_bytes"], 0, fits)
+    found = Step(facts["arena_bytes"], facts["state_bytes"], 0, 0, fits)
     if found.arena + found.state + 4 * floats > device.ram_bytes:
         return found
     compile_image(
@@ -94,10 +107,14 @@ def measured(name: str, update: str, device_name: str, folder: Path) -> Step:
     board = Board(device, MACHINES[device_name][0])
     try:
         board.send(folder / "program", "program")
-        told = board.start("program", [], SECONDS).output.split()
+        told = [int(word) for word in board.start("program", [], SECONDS).output.split()]
     finally:
         board.close()
-    return Step(found.arena, found.state, min(map(int, told)), fits)
+    return Step(found.arena, found.state, min(told[::2]), min(told[1::2]), fits)
+
+
+def _work(step: Step) -> tuple[int, int]:
+    return step.thousands, step.beside
 
 
 def main() -> None:
@@ -106,22 +123,27 @@ def main() -> None:
     p.add_argument("--devices", nargs="+", default=list(MACHINES), choices=list(MACHINES))
     given = p.parse_args()
     warnings.simplefilter("ignore")
-    print("| network | core | `--update` | arena | state | sample | together | instructions a step | of `all` |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    told = ("network", "core", "`--update`", "arena", "state", "sample", "together", "instructions a step", "of `all`")
+    print("| " + " | ".join((*told, "beside the answer", "of `all`")) + " |")
+    print("|---" * 11 + "|")
     for name in given.networks:
         floats, updates = NETWORKS[name]
         for device in given.devices:
-            whole = 0
+            whole: Step | None = None
             for update in reversed(updates):
                 with tempfile.TemporaryDirectory() as folder:
                     step = measured(name, update, device, Path(folder))
-                whole = step.thousands if update == "all" else whole
+                whole = step if update == "all" and step.thousands else whole
                 sizes = [b / 1024 for b in (step.arena, step.state, 4 * floats)]
                 kib = " | ".join(f"{size:.0f} KiB" for size in (*sizes, sum(sizes)))
                 work = f"{step.thousands / 1e3:.1f} million" if step.thousands else "more RAM than it has"
-                share = f"1 / {whole / step.thousands:.1f}" if whole and step.thousands else ""
-                told = "" if step.fits else " (no step fits)"
-                print(f"| {name} | {MACHINES[device][1]} | `{update}` | {kib}{told} | {work} | {share} |", flush=True)
+                beside = f"{step.beside / 1e3:.1f} million" if step.thousands else ""
+                shares = ["", ""]
+                if whole is not None and step.thousands:
+                    shares = [f"1 / {a / b:.1f}" for a, b in zip(_work(whole), _work(step))]
+                kib += "" if step.fits else " (no step fits)"
+                cells = (name, MACHINES[device][1], f"`{update}`", kib, work, shares[0], beside, shares[1])
+                print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

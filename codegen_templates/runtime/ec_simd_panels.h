@@ -96,12 +96,23 @@ EC_INLINE void ec_pack_words(int32_t *panel, int32_t *totals, const void *l, ptr
     }
 }
 
-/* Terms of a sum in floats, neighbors in memory; a column is stride floats behind the one before. */
-EC_INLINE void ec_pack_floats(float *panel, const float *l, ptrdiff_t stride, ptrdiff_t terms, int width, int live)
+/* Terms of a sum in floats: a term is step floats behind the one before, and a column stride floats behind the one
+ * before. */
+EC_INLINE void ec_pack_floats(float *panel, const float *l, ptrdiff_t step, ptrdiff_t stride, ptrdiff_t terms, int width,
+                              int live)
 {
-    const ptrdiff_t whole = terms - terms % EC_VL;
+    const ptrdiff_t whole = step == 1 ? terms - terms % EC_VL : 0;
     for (int v = 0; v < width; v += EC_VL) {
         const int count = live - v < EC_VL ? live - v : EC_VL;
+        if (step != 1 && count == EC_VL) {
+            for (ptrdiff_t k = 0; k < terms; ++k)
+                if (stride == 1)
+                    ec_store(panel + k * width + v, ec_load(l + v + k * step));
+                else
+                    for (int i = 0; i < EC_VL; ++i)
+                        panel[k * width + v + i] = l[(v + i) * stride + k * step];
+            continue;
+        }
         for (ptrdiff_t k = 0; k < whole; k += EC_VL) {
             ec_vf block[EC_VL];
             for (int i = 0; i < EC_VL; ++i)
@@ -112,7 +123,7 @@ EC_INLINE void ec_pack_floats(float *panel, const float *l, ptrdiff_t stride, pt
         }
         for (ptrdiff_t k = whole; k < terms; ++k)
             for (int i = 0; i < EC_VL; ++i)
-                panel[k * width + v + i] = i < count ? l[(v + i) * stride + k] : 0.0f;
+                panel[k * width + v + i] = i < count ? l[(v + i) * stride + k * step] : 0.0f;
     }
 }
 

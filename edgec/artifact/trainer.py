@@ -113,8 +113,9 @@ class Trainer:
     def step(self, *arrays: Any, learning_rate: float | None = None) -> float:
         """One step on a batch: the inputs in order, then the targets; the loss before it.
 
-        Raises UsageError for arrays that do not fit and targets outside of the classes, LossError where the loss or a
-        gradient is no finite number. The weights are as they were then.
+        Raises UsageError for arrays that do not fit, targets outside of the classes, and a learning rate that is no
+        finite float of 32 bits, LossError where the loss or a gradient is no finite number. The weights are as they
+        were then.
         """
         ports = (*self.inputs, self.target)
         if len(arrays) != len(ports):
@@ -122,6 +123,8 @@ class Trainer:
             raise UsageError(f"{len(arrays)} arrays are given, a step takes {len(ports)}", hint=names)
         given = [self._fitting(p, a) for p, a in zip(ports, arrays)]
         rate = self.learning_rate if learning_rate is None else learning_rate
+        if not abs(rate) <= float(np.finfo(np.float32).max):
+            raise UsageError(f"the learning rate is {rate}", hint="give a finite number")
         with self.network._lock:
             status = self.stepping.step(given, rate)
         loss = self.stepping.loss.value

@@ -111,6 +111,7 @@ class TorchTraining:
         self.advance(given)  # makes the moments
         moments = [v for s in self.optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
         held = sum(t.numel() * t.element_size() for t in (*self.parameters.values(), *moments))
+        self.optimizer.zero_grad(set_to_none=True)  # or the gradients of the step before would count as bytes set free
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as found:
             self.advance(given)
         now = most = 0

@@ -69,6 +69,8 @@ def optimizer_of(text: str) -> Optimizer:
         key = {"wd": "weight_decay"}.get(key, key)
         if key not in _TAKEN[name]:
             raise UsageError(f"{name} has no '{printable(key)}'", hint=one_of(key, _TAKEN[name]), where="--optimizer")
+        if key in given:
+            raise UsageError(f"{key} is given twice", hint="give it once", where="--optimizer")
         given[key] = _number(key, number)
     return replace(_DEFAULTS[name], **given)
 
@@ -78,9 +80,9 @@ def _number(key: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    below = 1.0 if key in ("momentum", "beta1", "beta2") else np.inf
+    below = 1.0 if key in ("momentum", "beta1", "beta2") else float(np.finfo(np.float32).max)
     if not 0 <= value < below:
-        bound = "from 0 to below 1" if below == 1 else "of 0 or more"
+        bound = "from 0 to below 1" if below == 1 else "of 0 or more, in the range of floats of 32 bits"
         raise UsageError(f"{key} is '{printable(text)}'", hint=f"give a number {bound}", where="--optimizer")
     return value
 
@@ -139,6 +141,16 @@ def moments_after(o: Optimizer, weight: Value, gradient: Value, moments: Mapping
         first, second = moments["first"] * o.beta1, moments["second"] * o.beta2
         return {"first": first + g * (1.0 - o.beta1), "second": second + g * g * (1.0 - o.beta2)}
     return {"velocity": moments["velocity"] * o.momentum + g} if o.momentum else {}
+
+
+def velocity_before(o: Optimizer, weight: Value, velocity: Value) -> Value:
+    """What the gradient of a step of SGD is added to."""
+    return velocity * o.momentum + weight * o.weight_decay if o.weight_decay else velocity * o.momentum
+
+
+def is_added_up(o: Optimizer) -> bool:
+    """Tells whether the moments of a sum of gradients are a sum, so that parts of it can be added one by one."""
+    return o.name == "sgd" and bool(o.momentum) and not o.clip
 
 
 def weight_after(

@@ -13,6 +13,7 @@ from edgec.differentiate.attention import Blocks
 from edgec.differentiate.gradient import cut_paths, gradients
 from edgec.differentiate.joined import Joined, joined, vector
 from edgec.differentiate.losses import Loss
+from edgec.differentiate.micro_batch import FIRST, LAST, MicroBatches
 from edgec.differentiate.optimizers import Optimizer, is_finite
 from edgec.differentiate.scaling import Scaling
 from edgec.differentiate.unrolled import unrolled
@@ -37,8 +38,8 @@ class Choices:
     """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, the
     number of steps whose gradients change weights together, the input that counts the steps, if there is one, whether
     the optimizer takes weights as one vector, whether the loss is scaled for gradients in halves, whether moments take
-    in gradients at once, by the names of other inputs the outputs that renew them, and the kernels that take attention
-    backwards in blocks, if there are any."""
+    in gradients at once, by the names of other inputs the outputs that renew them, the kernels that take attention
+    backwards in blocks, if there are any, and the number of micro-batches, of which the graph takes one."""
 
     loss: Loss
     optimizer: Optimizer
@@ -51,13 +52,15 @@ class Choices:
     at_once: bool = False
     running: Mapping[str, str] = field(default_factory=dict)
     blocks: Blocks | None = None
+    micro_batches: int = 1
 
 
 @dataclass(frozen=True)
 class Step:
     """The graph of a step; ``states`` are trained weights and what the optimizer keeps, each with its next value.
 
-    Where weights are ``joined``, the states are of the one vector of them.
+    Where weights are ``joined``, the states are of the one vector of them; ``micro`` are the micro-batches, of which
+    the graph takes one.
     """
 
     graph: Graph
@@ -65,6 +68,7 @@ class Step:
     classes: int | None
     trained: tuple[str, ...] = ()
     joined: Joined | None = None
+    micro: MicroBatches | None = None
 
 
 def training_step(graph: Graph, choices: Choices) -> Step:
@@ -85,6 +89,10 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     weights = [inputs[w] for w in choices.trained]
     scaling = Scaling.of(names) if choices.scales else None
     slope = cost.slope if scaling is None else cost.slope * scaling.factor
+    micro = None
+    if choices.micro_batches > 1:
+        micro = MicroBatches.of(choices.micro_batches, names.fresh(FIRST), names.fresh(LAST))
+    slope = slope if micro is None else slope * (1.0 / micro.count)
     found = gradients(node, weights, seed=slope.node, origin=graph.origin, blocks=choices.blocks)
     lost = [w for w, s in zip(choices.trained, found) if s is None]
     if len(lost) == len(weights):
@@ -104,7 +112,9 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         states = [placeholder(names.fresh(WEIGHTS), Type("f32", (where.size,)))]
         slopes = [vector(where, dict(kept))]
     at_once = choices.at_once and scaling is None
-    made, broken = updated(states, slopes, o, Value(rate), fine, names, accumulate=choices.accumulate, at_once=at_once)
+    made, broken = updated(
+        states, slopes, o, Value(rate), fine, names, accumulate=choices.accumulate, at_once=at_once, micro=micro
+    )
     if scaling is not None:
         broken = scaling.renewed(made, broken, fine)
     status = broken if cost.valid is None else select(cost.valid, broken, BAD_TARGET)
@@ -113,16 +123,18 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     running = [inputs[old] for old in choices.running]
     for old, new in choices.running.items():
         made.renew(Value(inputs[old]), Value(dict(graph.outputs)[new]))
+    flags = () if micro is None else (micro.first, micro.last)
     left_out = {*choices.trained, *choices.running, choices.counter}
     untrained = [n for n in graph.inputs if str(n.attributes["name"]) not in left_out]
+    learned = (*trained, *(n for n in states if n not in trained))
     step = replace(
         graph,
-        inputs=(*untrained, target, rate, *trained, *(n for n in states if n not in trained), *running, *made.begun),
+        inputs=(*untrained, target, rate, *flags, *learned, *running, *made.begun),
         outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), status.node), *made.outputs),
         metadata={**graph.metadata, **made.described},
     )
     classes = int(answers.shape[axis]) if loss.has_classes else None
-    return Step(step, made.states, classes, tuple(w for w, _ in kept), where)
+    return Step(step, made.states, classes, tuple(w for w, _ in kept), where, micro)
 
 
 def _axis(answers: Value, axis: int, has_classes: bool, name: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgec.differentiate.micro_batch import MicroBatches
 from edgec.differentiate.optimizers import (
     Optimizer,
     advanced,
@@ -15,6 +16,7 @@ from edgec.differentiate.optimizers import (
     is_finite,
     moments_after,
     total,
+    velocity_before,
     weight_after,
 )
 from edgec.frontend.states import describe
@@ -100,15 +102,18 @@ def updated(
     sizes: Sequence[float] | None = None,
     accumulate: int = 1,
     at_once: bool = False,
+    micro: MicroBatches | None = None,
 ) -> tuple[Updates, Value]:
     """The weights, which are inputs, a step later, where ``fine`` and all gradients are finite; and how many are not.
 
     ``sizes`` are factors of the learning rate, one a weight. With ``accumulate`` gradients are added up, and weights
     change by their mean in every step of that number. ``at_once`` lets moments take in a gradient as soon as it is
-    there, where neither sums nor a norm of gradients need it later (see `_at_once`).
+    there, where neither sums nor a norm of gradients need it later (see `_at_once`). ``micro`` are the micro-batches of
+    a step whose moments add up their gradients: those of `is_added_up`.
     """
     if at_once and o.moments and accumulate == 1 and not o.clip:
-        return _at_once(weights, slopes, o, rate, fine, names)
+        return _at_once(weights, slopes, o, rate, fine, names, micro)
+    assert micro is None
     made = Updates(names, fine)
     sums: list[Value] = []
     due = None
@@ -141,13 +146,20 @@ def updated(
 
 
 def _at_once(
-    weights: Sequence[Node], slopes: Sequence[Value], o: Optimizer, rate: Value, fine: Value, names: Names
+    weights: Sequence[Node],
+    slopes: Sequence[Value],
+    o: Optimizer,
+    rate: Value,
+    fine: Value,
+    names: Names,
+    micro: MicroBatches | None = None,
 ) -> tuple[Updates, Value]:
     """The weights a step later, and the number of moments that are not finite: no gradient is kept until all are known.
 
     Moments are written over as gradients come, where ``fine``, and weights at the end, from the moments, where these
     are finite. Where they are not, weights stay as they were, moments that are finite have taken in their gradient, and
-    the others begin at zero with the next step.
+    the others begin at zero with the next step. Of ``micro`` batches, the first lets moments decay, all add their
+    gradients, and weights change with the last.
     """
     made = Updates(names, fine)
     powers = {p: made.begin(p, Type("f32", ())) for p in o.powers}
@@ -156,13 +168,18 @@ def _at_once(
         weight, name = Value(node), str(node.attributes["name"])
         moments = {m: made.begin(f"{name}_{m}", weight.type) for m in o.moments}
         clean = {m: select(is_finite(old), old, 0.0) for m, old in moments.items()}
-        later = moments_after(o, weight, slope, clean)
+        if micro is None:
+            later = moments_after(o, weight, slope, clean)
+        else:
+            begun = velocity_before(o, weight, clean["velocity"])
+            later = {"velocity": select(micro.is_first, begun, moments["velocity"]) + slope}
         every.append({m: made.renew(moments[m], new) for m, new in later.items()})
     broken = total([count_broken(later[o.moments[-1]]) for later in every])
     made.fine = fine & broken.equals(0.0)
     now = advanced(o, powers)
     for node, later in zip(weights, every):
-        made.renew(Value(node), weight_after(o, Value(node), later[o.moments[0]], later, now, rate))
+        new = weight_after(o, Value(node), later[o.moments[0]], later, now, rate)
+        made.renew(Value(node), new if micro is None else select(micro.is_last, new, Value(node)))
     for p, value in now.items():
         made.renew(powers[p], value)
     return made, broken

@@ -58,12 +58,14 @@ def needed(value: Node, span: Span) -> tuple[Span | None, ...]:
 
 def _range(operand: Node, loads: list[X.Expr], loop: X.Expr, rows: X.Expr) -> Span | None:
     axes = {d for load in loads for d in _walked(load, loop)}
-    if len(axes) != 1:
-        return None
-    (axis,) = axes
-    limits = [bounds(X.substitute(load.args[axis], {loop: rows})) for load in loads]
-    begin, end = max(min(a for a, _ in limits), 0), min(max(b for _, b in limits) + 1, operand.type.shape[axis])
-    return Span(axis, int(begin), int(end)) if begin < end else None
+    found = []
+    for axis in axes:
+        limits = [bounds(X.substitute(load.args[axis], {loop: rows})) for load in loads]
+        extent = operand.type.shape[axis]
+        begin, end = max(min(a for a, _ in limits), 0), min(max(b for _, b in limits) + 1, extent)
+        if len(axes) == 1 or (begin, end) != (0, extent):  # of several, those that are needed whole count for nothing
+            found.append(Span(axis, int(begin), int(end)))
+    return found[0] if len(found) == 1 and found[0].rows > 0 else None
 
 
 def _walked(load: X.Expr, loop: X.Expr) -> list[int]:
@@ -91,6 +93,15 @@ def is_divisible(value: Node, axis: int) -> bool:
     return value.op == "pad" or loop not in X.free_variables(rest)
 
 
+def _is_regrouped(value: Node, span: Span) -> bool:
+    """Tells whether a reshape makes rows of a value from as many elements, those of rows of its operand."""
+    (source, *_) = needed(value, span) if value.op == "reshape" else (None,)
+    if source is None:
+        return False
+    made, there = (n.type.elements // max(n.type.shape[s.axis], 1) for n, s in ((value, span), (value.args[0], source)))
+    return bool(made * span.rows == there * source.rows)
+
+
 def spans_for(graph: Graph, value: Node, span: Span) -> dict[Node, Span | None]:
     """The need of rows of ``value``, for every node before it."""
     order = list(topological([value]))
@@ -99,7 +110,7 @@ def spans_for(graph: Graph, value: Node, span: Span) -> dict[Node, Span | None]:
         own = found[n]
         if n.op in ("input", "const"):
             continue
-        if own is not None and not is_divisible(n, own.axis):
+        if own is not None and not (is_divisible(n, own.axis) or _is_regrouped(n, own)):
             own = found[n] = None
         for operand, wanted in zip(n.args, needed(n, own) if own is not None else [None] * len(n.args)):
             found[operand] = _together(found[operand], wanted) if operand in found else wanted

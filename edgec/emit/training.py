@@ -16,6 +16,7 @@ from edgec.emit.language import language_of
 from edgec.emit.trained_state import Held, StateLayout, described_port
 from edgec.emit.weights import Weights
 from edgec.errors import UsageError
+from edgec.ir.types import Type
 from edgec.schedule.program import Program
 
 
@@ -42,11 +43,19 @@ def training_files(
     state = StateLayout.of(training, step["inputs"])
     places = state.pieces
     free = [p for p in step["inputs"] if p.onnx_name not in places]
+    runs = training.micro_batches
+    flags, free = (free[-2:], free[:-2]) if runs > 1 else ([], free)
     *given, target, rate = free
     inputs_of = {b: n for n, b, _ in training.step.inputs}
     arguments = [_pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in step["inputs"]]
     on_device = language.name != "c"
     arguments[step["inputs"].index(rate)] = "training->rate" if on_device else "&rate"
+    for flag, place in zip(flags, ("first", "last")):
+        arguments[step["inputs"].index(flag)] = f"&is_{place}"
+    if runs > 1:
+        for p in (*given, target):
+            arguments[step["inputs"].index(p)] = f"{p.name} + run * {p.elements}"
+        given, target = [_batch_of(p, runs) for p in given], _batch_of(target, runs)
     #  The first outputs; all others are next values of states.
     arguments += ["training->loss", "training->broken"] if on_device else ["loss", "&broken"]
     for port, (_, buffer, _) in list(zip(step["outputs"], training.step.outputs))[2:]:
@@ -55,7 +64,8 @@ def training_files(
         **values, **step, "shares_weights": name, "model": None, "network": name, "NETWORK": name.upper(),
         "single": None, "decoder": None,
         "trained": state.trained, "state_bytes": state.size, "trained_bytes": state.trained_bytes,
-        "given": given, "target": target,
+        "given": given, "target": target, "micro_batches": runs, "classes": training.classes,
+        "flag": flags[0] if flags else None,
         "rate": f"{np.float32(training.rate)!s}f", "said": training.said,
         "step_arguments": arguments,
         "run_inputs": values["inputs"], "run_outputs": values["outputs"],
@@ -68,7 +78,7 @@ def training_files(
     entry = {
         **training.said, "state_bytes": state.size, "trained_bytes": state.trained_bytes,
         "arena_bytes": training.step.arena_bytes, "kernels": len(training.step.kernels),
-        "classes": training.classes, "learning_rate": training.rate,
+        "micro_batches": runs, "classes": training.classes, "learning_rate": training.rate,
         "inputs": [described_port(p) for p in given], "target": described_port(target), "state": state.described,
         "statistics": list(training.statistics),
     }  # fmt: skip
@@ -78,6 +88,12 @@ def training_files(
     models |= {f"{name}_loss.onnx": training.loss} if training.loss is not None else {}
     made = files_beside(language, prefix, pages, templates, more, entry, models)
     return TrainingFiles(made.files, made.sources, made.headers, made.described, state.initial)
+
+
+def _batch_of(port: Port, runs: int) -> Port:
+    """The port of a batch, which has those of as many micro-batches one after the other."""
+    rows, *rest = port.shape
+    return Port(port.name, port.onnx_name, Type(port.dtype, (rows * runs, *rest)))
 
 
 def _pointer(held: Held, port: Port, is_read: bool) -> str:

@@ -2,7 +2,9 @@
 
 A gradient reads values of the forward pass: the operand of a convolution for the gradient of its weights, a sum for the
 mask of its ReLU. A value that follows from others that are kept anyway in a few steps is computed again just before it
-is read (Chen et al., 2016): with ``CHEAP`` element by element, with ``ALL`` through windows and matmuls too.
+is read (Chen et al., 2016): with ``CHEAP`` element by element, with ``WIDE`` also through convolutions of few terms
+that make more of what they read, as those do that widen an inverted bottleneck, with ``ALL`` through windows and
+matmuls too.
 
 What is compared for equality is kept: the gradient of a maximum goes to the element that equals it, and a kernel of
 another shape may round the same formula to its neighbor.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from edgec import ops
 from edgec.fuse.one_pass import LONGEST, again, within_rows
@@ -23,11 +26,15 @@ from edgec.ir.graph import Graph, Node, rewrite, topological
 
 _MOVED = ("reshape", "transpose", "broadcast", "cast", "pad", "slice")
 CHEAP = frozenset((*FUNCTIONS, *_MOVED, "random"))
+WIDE = CHEAP | {"conv"}
 ALL = CHEAP | {"conv", "pool", "concat", "reduce", "matmul"}
 #: Values smaller than this are kept: they take no memory to speak of.
 LEAST_BYTES = 1024
 #: A value that takes this many times less than another is small beside it.
 SMALL = 8
+#: Terms up to which a convolution is computed again where its result is no smaller than what it reads, and where it is
+#: ``WIDER`` times as large.
+FEW, MANY, WIDER = 16, 64, 2
 #: Broadcasts that stand for another computation of a value: those of rows (`one_pass`) have fewer.
 COPIES = 3
 
@@ -99,4 +106,9 @@ def _chain(value: Node, kept: set[Node], forward: set[Node], rows: set[Node], li
         and len(within) <= LONGEST
         and all(n.op in limits.operators or n in within for n in found)
     )
+    if is_allowed and limits.operators == WIDE:
+        sources = {a for n in found for a in n.args if a in forward} - {*found, *small}
+        terms = max((prod(n.args[1].type.shape[1:]) for n in found if n.op == "conv"), default=0)
+        wider = 0 if not terms else 1 if terms <= FEW else WIDER
+        is_allowed = terms <= MANY and wider * sum(s.type.bytes for s in sources) <= value.type.bytes
     return found if is_allowed else None

@@ -95,7 +95,7 @@ def _conv_back(n: Node, g: Node, k: int) -> Node:
     if scale is not None and _fewer(w.type.elements, g.type.elements):
         g, w = plain, node("mul", w, scale)
     wanted = _ends(x)
-    whole = transposed_conv(g, w, strides, dilations, groups, wanted[2:])
+    whole = transposed_conv(g, w, strides, dilations, groups, wanted[2:], apart=True)
     found = graphs.part(whole, (0,) * whole.type.rank, wanted)
     return graphs.pad(found, (0,) * x.type.rank, tuple(n - m for n, m in zip(x.type.shape, wanted)))
 
@@ -184,12 +184,19 @@ def _weights_by_taps(n: Node, g: Node) -> Node:
 
 
 def transposed_conv(
-    x: Node, w: Node, strides: Sequence[int], dilations: Sequence[int], groups: int, least: Sequence[Extent]
+    x: Node,
+    w: Node,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+    least: Sequence[Extent],
+    apart: bool = False,
 ) -> Node:
     """The transposed convolution of x [N, C, ..] by w [C, O/g, ..] without padding, at least ``least`` elements of it.
 
     Every output position p belongs to the phase p % stride, and only the weights of that phase meet it: all
-    phases together are one ordinary convolution with O*prod(strides) outputs, interleaved afterwards.
+    phases together are one ordinary convolution with O*prod(strides) outputs, interleaved afterwards. Where phases have
+    different numbers of taps, those of the largest are computed for all; ``apart`` makes a convolution of each instead.
     """
     rank = len(strides)
     inputs, per_group, *kernel = w.type.shape
@@ -204,6 +211,12 @@ def transposed_conv(
     w = graphs.transpose(w, [0, 2, 1, *range(3, rank + 3)])
     w = graphs.reshape(w, (outputs, inputs // groups, *kernel))
     taps = [-(-k // s) for k, s in zip(kernel, strides)]
+    reach = [(t - 1) * d for t, d in zip(taps, dilations)]
+    # Enough input behind the end that every phase reaches the last wanted position.
+    behind = [max(0, -(-m // s) - n) for m, s, n in zip(least, strides, x.type.shape[2:])]
+    padded = graphs.pad(x, (0, 0, *reach), (0, 0, *behind))
+    if apart and any(k % s for k, s in zip(kernel, strides)):
+        return _phases_apart(padded, w, strides, dilations, groups, reach)
     w = graphs.pad(w, (0,) * (rank + 2), (0, 0, *(t * s - k for t, s, k in zip(taps, strides, kernel))))
     phases = []
     for phase in product(*(range(s) for s in strides)):
@@ -211,15 +224,32 @@ def transposed_conv(
         phases.append(graphs.flip(sub, range(2, rank + 2)))
     weights = phases[0]
     if len(phases) > 1:
-        apart = (outputs, 1, inputs // groups, *taps)
-        stacked = graphs.concat([graphs.reshape(p, apart) for p in phases], 1)
+        one = (outputs, 1, inputs // groups, *taps)
+        stacked = graphs.concat([graphs.reshape(p, one) for p in phases], 1)
         weights = graphs.reshape(stacked, (outputs * len(phases), inputs // groups, *taps))
-    reach = [(t - 1) * d for t, d in zip(taps, dilations)]
-    # Enough input behind the end that every phase reaches the last wanted position.
-    behind = [max(0, -(-m // s) - n) for m, s, n in zip(least, strides, x.type.shape[2:])]
-    padded = graphs.pad(x, (0, 0, *reach), (0, 0, *behind))
     y = node("conv", padded, weights, strides=(1,) * rank, dilations=tuple(dilations), groups=groups)
     return _interleaved(y, outputs, strides)
+
+
+def _phases_apart(
+    padded: Node, w: Node, strides: Sequence[int], dilations: Sequence[int], groups: int, reach: Sequence[int]
+) -> Node:
+    """A convolution of [N, C, reach + A..] for each phase of the weights [O, C/g, K..], side by side."""
+    batch, _, *there = padded.type.shape
+    extents = [n - r for n, r in zip(there, reach)]
+    made = {}
+    for phase in product(*(range(s) for s in strides)):
+        taps = [-(-(k - p) // s) for k, p, s in zip(w.type.shape[2:], phase, strides)]
+        if not all(taps):
+            made[phase] = graphs.full(0, padded.type.dtype, (batch, w.type.shape[0], *extents))
+            continue
+        sub = graphs.part(w, (0, 0, *phase), (*w.type.shape[:2], *taps), (1, 1, *strides))
+        own = [(t - 1) * d for t, d in zip(taps, dilations)]
+        begin = (0, 0, *(r - o for r, o in zip(reach, own)))
+        seen = graphs.part(padded, begin, (*padded.type.shape[:2], *(a + o for a, o in zip(extents, own))))
+        flipped = graphs.flip(sub, range(2, w.type.rank))
+        made[phase] = node("conv", seen, flipped, strides=(1,) * len(taps), dilations=tuple(dilations), groups=groups)
+    return graphs.interleaved(made, strides, 2)
 
 
 def _interleaved(y: Node, outputs: Extent, strides: Sequence[int]) -> Node:

@@ -395,3 +395,4 @@ class Training:
     loss: bytes | None = None  # the file of a loss of the user's own
     places: Mapping[str, int] = field(default_factory=dict)  # of weights in the first state, where that is all of them
     statistics: tuple[str, ...] = ()  # names of what no gradient changes among the trained weights
+    micro_batches: int = 1  # runs of the step's program that a batch takes

@@ -9,7 +9,7 @@ from edgec.execute.executor import run_plan
 from edgec.execute.invariants import verify_plan
 from edgec.frontend.values import Value, emit, maximum
 from edgec.fuse.order import _Uses, in_less_memory
-from edgec.fuse.recompute import ALL, Recomputing, recomputed
+from edgec.fuse.recompute import ALL, WIDE, Recomputing, recomputed
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, placeholder, topological
 from edgec.ir.registry import node
@@ -91,3 +91,25 @@ def test_what_is_compared_for_equality_is_kept() -> None:
     again = recomputed(graph, [loss.node], Recomputing())
     compared = [a for n in topological([dict(again.outputs)["d"]]) if n.op == "eq" for a in n.args]
     assert any(y.node in topological([a]) for a in compared)
+
+
+def test_what_is_wider_than_its_source_is_computed_again() -> None:
+    """An inverted bottleneck keeps its narrow values alone; a convolution of many terms stays."""
+    x = placeholder("x", Type("f32", (1, 8, 16, 16)))
+    w = [placeholder(f"w{k}", Type("f32", s)) for k, s in enumerate([(48, 8, 1, 1), (48, 1, 3, 3), (8, 48, 1, 1)])]
+    first = placeholder("first", Type("f32", (8, 8, 3, 3)))
+
+    def conv(y: Value, w: Node, groups: int = 1) -> Value:
+        around = (0, 0, 1, 1) if w.type.shape[-1] == 3 else (0, 0, 0, 0)
+        padded = emit("pad", y, before=around, after=around, value=0.0)
+        return emit("conv", padded, Value(w), strides=(1, 1), dilations=(1, 1), groups=groups)
+
+    narrow = maximum(conv(Value(x), first), 0.0)
+    wide = maximum(conv(narrow, w[0]), 0.0)
+    deep = maximum(conv(wide, w[1], 48), 0.0)
+    loss = (conv(deep, w[2]) * conv(deep, w[2])).sum(range(4), keep=False)
+    found = gradients(loss.node, [first, *w])
+    graph = Graph((x, first, *w), (("loss", loss.node), *((f"d{k}", g) for k, g in enumerate(found) if g is not None)))
+    assert max(n.type.shape[1] for n in _kept(graph)) == 48
+    kept = _kept(recomputed(graph, [loss.node], Recomputing(WIDE, 16)))
+    assert {n.type.shape[1] for n in kept} == {8}

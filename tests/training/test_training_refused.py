@@ -26,6 +26,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "parameter": ({"optimizer": "sgd:beta1=0.9"}, "sgd has no 'beta1'"),
     "number": ({"optimizer": "sgd:lr=fast"}, "lr is 'fast'"),
     "range": ({"optimizer": "sgd:momentum=1"}, "momentum is '1'"),
+    "large": ({"optimizer": "sgd:lr=1e39"}, "lr is '1e39'"),
+    "twice": ({"optimizer": "adamw:weight_decay=0.1,wd=0.2"}, "weight_decay is given twice"),
     "node": ({"update": "third"}, "no node 'third' with trainable weights"),
     "no node": ({"update": ","}, "no weight is to be trained"),
     "layers": ({"update": "last:0"}, "no number of layers"),
@@ -78,6 +80,8 @@ def test_models() -> None:
     x = [tensor_input("x", [2, 3])]
     assert "no trainable weight" in refused(model([node("Relu", ["x"], ["y"])]))
     assert "kind 'norm'" in refused(linear(), update="norm")
+    found = [node("MatMul", ["x", "w"], ["p"]), node("NonZero", ["p"], ["y"])]
+    assert "sizes that follow from data" in refused(model(found, x, ["y"], [weights("w", floats(3, 3))]))
     rounded = model([node("MatMul", ["x", "w"], ["p"]), node("Round", ["p"], ["y"], "steps")], x, ["y"],
                     [weights("w", floats(3, 2))])  # fmt: skip
     assert "no trained weight changes the output" in refused(rounded) and "steps" in refused(rounded)

@@ -13,6 +13,7 @@ from edgec.ir.expr import Extent
 from edgec.ir.nest import extent
 from edgec.schedule.contract.contract import Contract
 from edgec.schedule.contract.int8_dot import WORD, DotGroup
+from edgec.schedule.contract.panels import CHUNK
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -86,13 +87,30 @@ class PackingView(View):
         first = advanced(self.pointers[blocks.load.value], place)
         if p.dots is None:
             to = f"scratch + {_position(self.outer_sums)} * {terms} * {self.width}" if self.outer_sums else "scratch"
-            return f"ec_pack_floats({to}, {first}, {blocks.stride}, {terms}, {self.width}, {live})"
+            if self.chunk:
+                to, first = f"{to} + term * {self.width}", f"{first} + term * {blocks.step}"
+                terms = f"ec_min_int({self.chunk}, {terms} - term)"
+            return f"ec_pack_floats({to}, {first}, {blocks.step}, {blocks.stride}, {terms}, {self.width}, {live})"
         row = f"({self.sum_position} * {p.dots.count} + 1)" if self.outer_sums else "1"
         totals = "scratch" if p.dots.row_offset else "NULL"
         return (
             f"ec_pack_words(scratch + {row} * {self.width}, {totals}, {first}, "
             f"{blocks.step}, {blocks.stride}, {terms}, {self.width}, {live}, {int(blocks.flip)})"
         )
+
+    @property
+    def chunk(self) -> int:
+        """Terms that are packed of each tap before the next ones; 0 for all of them."""
+        blocks = self.params.blocks
+        is_apart = blocks is not None and self.dots is None and bool(self.outer_sums) and blocks.step != 1
+        return CHUNK if is_apart else 0
+
+    @property
+    def chunked_terms(self) -> str:
+        """The number of terms that chunks are of, in C."""
+        blocks = self.params.blocks
+        assert blocks is not None
+        return extent_text(extent(blocks.inner))
 
     @property
     def start(self) -> str:

@@ -15,6 +15,10 @@ from edgec.schedule.storage import memory_type
 
 #: Cycles that an element takes where it is packed on its own, in a block of floats, and in a block of bytes.
 ELEMENT_CYCLES, FLOAT_CYCLES, BYTE_CYCLES = 2.0, 0.75, 0.25
+#: The same in a block of floats that are no neighbors, as a tap of the weights of a convolution.
+APART_CYCLES = 1.5
+#: Terms of such floats that are packed of each tap before the next ones: what lies between them is in cache then.
+CHUNK = 16
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ def packed_blocks(l: Expr, inner: Expr, n: Expr, dots: DotGroup | None) -> Packe
     if not step or not stride:
         return None
     if dots is None:
-        return PackedBlocks(load, inner, step, stride) if load.dtype == "f32" and step == 1 else None
+        return PackedBlocks(load, inner, step, stride) if load.dtype == "f32" else None
     if not is_fixed(inner) or 1 not in (step, stride):
         return None
     return PackedBlocks(load, inner, step, stride, load.dtype == "u8")
@@ -53,4 +57,6 @@ def packing_cycles(blocks: PackedBlocks | None) -> float:
     """Cycles that packing takes for an element."""
     if blocks is None:
         return ELEMENT_CYCLES
-    return FLOAT_CYCLES if blocks.load.dtype == "f32" else BYTE_CYCLES
+    if blocks.load.dtype != "f32":
+        return BYTE_CYCLES
+    return FLOAT_CYCLES if 1 in (blocks.step, blocks.stride) else APART_CYCLES

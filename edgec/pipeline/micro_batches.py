@@ -1,0 +1,84 @@
+"""A batch in micro-batches, one after the other, where the samples of a network do not meet.
+
+The gradient of a mean over a batch is the mean of those over its parts. So a step may take its samples in several
+runs of one program, each of which adds its gradients to the moments, and then has the activations of a part in memory
+at a time (Huang et al., "GPipe", 2019, divide batches so). The trained weights change in the last run alone: their
+kernels are skipped in all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from edgec.differentiate.step import Step
+from edgec.distribute.rows import Indivisible, Span, rows_of
+from edgec.ir.graph import Graph
+from edgec.schedule.program import Buffer, Kernel, Program
+
+#: What the arena of a step may take is this part of its state.
+PART = 4
+
+
+def portion(graph: Graph, own: Collection[str | None], count: int) -> Graph | None:
+    """The graph of the first of ``count`` equal parts of a batch, if that is the one of all others too.
+
+    The batch is the first dimension of the answers, the first output, and of all inputs but its ``own``, the trained
+    weights. None where parts are no equal ones, where an answer follows from other samples than its own, or where it
+    depends on the place of its sample.
+    """
+    (name, answers), *others = graph.outputs
+    if others or not answers.type.rank or not answers.type.is_fixed:
+        return None
+    samples = {str(n.attributes["name"]): n.type.shape[0] if n.type.rank else 0 for n in graph.inputs}
+    given = [n for n in samples if n not in own]
+    rows = int(answers.type.shape[0])
+    if any(not samples[n] or samples[n] % count for n in given) or rows % count:
+        return None
+    found: Graph | None = None
+    for k in range(count):
+        try:
+            part, taken = rows_of(graph, answers, _span(rows, k, count), name)
+        except Indivisible:
+            return None
+        wanted: Mapping[str, Span | None] = {n: _span(samples[n], k, count) if n in given else None for n in samples}
+        if taken != wanted or (found is not None and part.outputs != found.outputs):
+            return None
+        found = found or part
+    assert found is not None
+    return replace(graph, inputs=found.inputs, outputs=found.outputs, origin={**graph.origin, **found.origin})
+
+
+def _span(extent: int, k: int, count: int) -> Span:
+    return Span(0, k * extent // count, (k + 1) * extent // count)
+
+
+def fewest(batch: int, step: Program, state_bytes: int) -> int:
+    """The least number of micro-batches by which the arena of a step is small beside its state (``PART``).
+
+    Each keeps a sample for every two threads; 1 where the arena is no larger as it is, or the batch cannot be divided.
+    """
+    counts = [n for n in range(1, batch // -(-step.threads // 2) + 1) if batch % n == 0] or [1]
+    return next((n for n in counts if PART * step.arena_bytes <= n * state_bytes), counts[-1])
+
+
+def updating_last(program: Program, step: Step) -> Program:
+    """The program of a micro-batch that skips what only the next weights and the status need, unless it is the last."""
+    assert step.micro is not None
+    inputs = {name: b for name, b, _ in program.inputs}
+    _, status, *_ = outputs = [b for _, b, _ in program.outputs]
+    weights = {inputs[name] for name in step.trained}
+    late = {status, *(new for new, old in program.states.items() if old in weights)}
+    kept = {b for b in outputs if b not in late}
+    guarded: set[Kernel] = set()
+    read: set[Buffer] = set()
+    for kernel in reversed(program.kernels):
+        written = {s.writes for s in kernel.steps}
+        if written & (kept | read) or not written & late:
+            read.update(kernel.touches)
+            continue
+        guarded.add(kernel)
+        late.update(kernel.reads)
+    last = ((inputs[str(step.micro.last.attributes["name"])], True),)
+    kernels = (replace(k, guards=(*k.guards, *last)) if k in guarded else k for k in program.kernels)
+    return replace(program, kernels=tuple(kernels))
