@@ -15,7 +15,9 @@ REASONS = {
     "declared": "arguments of `dataclass`, `lru_cache` and `warn` (`slots`, `frozen`, `maxsize`, `stacklevel`)",
     "patience": "numbers of 8 and more, and fractions, that are named as limits of patience or as thresholds chosen "
     "freely (`PATIENCE`, `SECONDS`, `ATTEMPTS`, `DRAWN`, `SLACK`): one more is as right",
-    "chance": "the boundary of a comparison with a random number: it is never met",
+    "chance": "the boundary of a comparison with a random number, or with a fraction that is a chosen threshold: no "
+    "value meets it but by accident",
+    "truth": "numbers from 1 on below `bool(...)`: one more is as true",
 }  # fmt: skip
 _WORDS = {"progress", "_progress", "print", "warn", "_told"}
 _DECLARED = {"slots", "frozen", "maxsize", "stacklevel"}
@@ -35,8 +37,21 @@ def reason(node: ast.AST) -> str | None:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float() as number)):
             free = name.isupper() and _LIMIT.search(name) and (number >= _LEAST or isinstance(number, float))
             return "patience" if free else None
-        case ast.Compare(left=ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr="random"))):
-            return "chance"
+        case ast.Call(func=ast.Name(id="bool"), args=[ast.Call(args=[*_, ast.Constant(value=int() as number)])]):
+            return "truth" if number >= 1 and not isinstance(number, bool) else None
+    return None
+
+
+def boundary(node: ast.Compare) -> str | None:
+    """A key of `REASONS` if it makes no difference whether the boundary of a comparison counts."""
+    if not isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+        return None
+    for side in (node.left, *node.comparators):
+        match side:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr="random")):
+                return "chance"
+            case ast.Constant(value=float() as number) if number % 1:
+                return "chance"
     return None
 
 

@@ -14,7 +14,7 @@ from copy import copy as shallow
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.trust.equivalent import reason
+from benchmarks.trust.equivalent import boundary, reason
 
 #: Folders whose lines count.
 SOURCES = ("edgec", "rewrite_rules")
@@ -104,7 +104,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str, ast.AST]
 def _others(node: ast.expr | ast.stmt) -> Iterator[tuple[str, ast.AST]]:
     """Replacements of one node."""
     match node:
-        case ast.Compare(ops=[op]) if type(op) in _COMPARED:
+        case ast.Compare(ops=[op]) if type(op) in _COMPARED and boundary(node) is None:
             new = shallow(node)
             new.ops = [_COMPARED[type(op)]()]
             yield "comparison", new

@@ -16,10 +16,11 @@ BROAD: Mapping[str, tuple[str, ...]] = {
                         "tests/passes/test_simplify.py"),
     "edgec/fuse/*": ("tests/golden/test_decisions.py", "tests/passes/test_fuse.py",
                      "tests/golden/test_decided_networks.py"),
-    "edgec/schedule/*": ("tests/golden/test_decisions.py", "tests/golden/test_decided_networks.py",
-                         "tests/kernels/test_kernels.py"),
-    "edgec/emit/gpu/*": ("tests/gpu/test_opencl_kernels.py", "tests/gpu/test_cuda_kernels.py"),
-    "edgec/emit/*": ("tests/golden/test_golden.py", "tests/kernels/test_kernels.py"),
+    "edgec/schedule/*": ("tests/golden/test_decisions.py", "tests/golden/test_emitted.py",
+                         "tests/golden/test_decided_networks.py", "tests/kernels/test_kernels.py"),
+    "edgec/emit/gpu/*": ("tests/golden/test_emitted.py", "tests/gpu/test_opencl_kernels.py",
+                         "tests/gpu/test_cuda_kernels.py"),
+    "edgec/emit/*": ("tests/golden/test_golden.py", "tests/golden/test_emitted.py", "tests/kernels/test_kernels.py"),
     "edgec/frontend/onnx/operators/microsoft/*": ("tests/onnx/test_contrib.py", "tests/onnx/test_contrib_older.py"),
     "edgec/frontend/onnx/*": ("tests/onnx/test_meaning.py", "tests/onnx/test_against_onnxruntime.py",
                               "tests/onnx/test_import.py"),
@@ -34,6 +35,7 @@ BROAD: Mapping[str, tuple[str, ...]] = {
     "edgec/certify/*": ("tests/certify",),
     "edgec/distribute/*": ("tests/distribute",),
     "edgec/cli/*": ("tests/cli",),
+    "edgec/device/*": ("tests/golden/test_tables.py",),
 }  # fmt: skip
 #: Files that name a module, at most: beyond them it is imported for other reasons.
 MOST = 6
@@ -47,6 +49,8 @@ def near(copy: Path, module: str) -> list[str]:
     same = [f for f in texts if Path(f).stem == f"test_{stem}"]
     by_import = sorted((f for f in texts if names.search(texts[f])), key=lambda f: (len(texts[f]), f))
     broad = [b for pattern, tests in BROAD.items() if fnmatch(module, pattern) for b in tests]
+    folder = f"tests/{Path(module).parts[1]}"  # of the same name: where nothing else is known
+    broad += [folder] if not broad or module.startswith("edgec/device/") else []
     return list(dict.fromkeys([*same, *by_import[:MOST], *(b for b in broad if (copy / b).exists())]))
 
 

@@ -35,7 +35,7 @@ FLOOR, NARROW_FLOOR, NARROW = 0.01, 0.25, 1e-3
 SLACK, OTHER_SLACK, NARROW_SLACK = 8.0, 2.0, 4.0
 #: Part of the elements of a quantized output that may be one step off, and multiple of those that rounding moves. The
 #: lesser part is for networks whose reference is the formulas exactly, as integer arithmetic is.
-STEPPED, FEW, STEPPED_SLACK = 0.05, 0.005, 4.0
+STEPPED, FEW, STEPPED_SLACK = 0.05, 0.01, 4.0
 #: What a language model remembers may be this many times farther off than its logits: one token with a huge activation
 #: takes all further layers along, and logits of later tokens show what is wrong with it.
 REMEMBERED_SLACK = 2.0
