@@ -35,7 +35,7 @@ BROAD: Mapping[str, tuple[str, ...]] = {
     "edgec/certify/*": ("tests/certify",),
     "edgec/distribute/*": ("tests/distribute",),
     "edgec/cli/*": ("tests/cli",),
-    "edgec/device/*": ("tests/golden/test_tables.py",),
+    "edgec/device/*": ("tests/golden/test_kept_tables.py",),
 }  # fmt: skip
 #: Files that name a module, at most: beyond them it is imported for other reasons.
 MOST = 6
@@ -49,8 +49,8 @@ def near(copy: Path, module: str) -> list[str]:
     same = [f for f in texts if Path(f).stem == f"test_{stem}"]
     by_import = sorted((f for f in texts if names.search(texts[f])), key=lambda f: (len(texts[f]), f))
     broad = [b for pattern, tests in BROAD.items() if fnmatch(module, pattern) for b in tests]
-    folder = f"tests/{Path(module).parts[1]}"  # of the same name: where nothing else is known
-    broad += [folder] if not broad or module.startswith("edgec/device/") else []
+    if not broad or module.startswith("edgec/device/"):  # the folder of the same name
+        broad += [f"tests/{part}" for part in Path(module).parts[1:2]]
     return list(dict.fromkeys([*same, *by_import[:MOST], *(b for b in broad if (copy / b).exists())]))
 
 

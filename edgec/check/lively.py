@@ -34,7 +34,7 @@ NOISE, STEPS = 0.25, 64
 #: The tolerance over the rounding of one operand, and the multiple of what such rounding makes that passes too.
 ROUNDINGS = 64.0
 SLACK = 8.0
-#: Part of the elements of an integer result that may differ (by a step, of rounded ones): numbers that are nearly equal.
+#: Part of the elements of an integer result that may differ, of rounded ones by a step: numbers that are nearly equal.
 DIFFER = 0.01
 
 
@@ -143,19 +143,26 @@ def _passes(difference: Difference, got: np.ndarray, want: np.ndarray, step: flo
         off = np.abs(got.astype(np.float64) - want.astype(np.float64)) > step / 2
         return bool(np.count_nonzero(off) <= max(1.0, DIFFER * off.size))
     if difference.mismatches is not None:
-        return difference.mismatches <= max(1.0, DIFFER * difference.elements) or tolerance == inf
+        return difference.mismatches <= DIFFER * difference.elements or tolerance == inf
     return difference.max_rel <= tolerance
 
 
 def _lively(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Values plus noise that is not negative; truth values and positions stay."""
+    """Values with noise, truth values and positions as they are.
+
+    Floats keep their signs: either what is added is not negative, or they are multiplied by numbers from 0 to 2. Small
+    integers move up, or take any value.
+    """
+    adds = bool(random.integers(2))
     name = next((n for n, dtype in DTYPES.items() if dtype == values.dtype), "")
     if name in ("i8", "u8", "i16", "u16"):
         low, high = ends(name)
         noisy = values.astype(np.int64) + random.integers(0, STEPS + 1, values.shape)
+        noisy = noisy if adds else random.integers(int(low), int(high) + 1, values.shape)
         return np.asarray(np.clip(noisy, low, high), values.dtype)
     if not name or not is_float(name) or not values.size:
         return values
     wide = values.astype(np.float64)
     large = float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0)) or 1.0
-    return np.asarray(wide + NOISE * large * random.random(values.shape), values.dtype)
+    noise = random.random(values.shape)
+    return np.asarray(wide + NOISE * large * noise if adds else wide * 2 * noise, values.dtype)
