@@ -141,10 +141,8 @@ def test_the_page_counts_what_was_found() -> None:
     text = page(faults, rows, rules)
     assert "Of 2 faults in 1 networks 1 are found, 0 are called unproven (`proves nothing`) and 1 are missed" in text
     assert "| digits | 1 | 0 | 1 |" in text and "`a \\| b`" in text
-    assert (
-        "Of 4 mutants, drawn from all, 2 are killed (50%, with 95 % confidence from 15% to 85%), 1 live, and 1 are in lines"
-        in text
-    )
+    share = "50%, with 95 % confidence from 15% to 85%"
+    assert f"Of 4 mutants, drawn from all, 2 are killed ({share}), 1 live, and 1 are in lines" in text
     assert "| `edgec/ir` | 2 | 1 | 1 |" in text and "edgec/ir/a.py:2" in text
     assert "Of 3 rules 1 are proved for all values (1 by z3), and 2 are tested on instances, 1 of them on fewer" in text
 
