@@ -1,4 +1,4 @@
-"""The measurements as Markdown: a page, and the section of a README."""
+"""The measurements as Markdown: a page, and what stands between markers of another."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from edgec.check.compare import TOLERANCE
 from edgec.errors import UsageError
 
 BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
-#: What the README shows, of those that were measured: one of each kind of network.
-SHOWN = (
-    "kws_ref_model_float32", "vww_96_float", "mobilenetv2_224", "efficientnet_lite0", "resnet50_224", "yolox_nano",
-    "selfie_segmentation", "ch_PP-OCRv4_rec_infer", "minilm", "bert_base_128", "gpt2_64", "digits",
-)  # fmt: skip
 _METHOD = """\
 Each network has a process of its own. edgec and onnxruntime take turns in it, in blocks of {block:.0f} ms (or three
 calls, where that is longer), with a pause of {pause:.0f} ms before each, because the threads of both keep spinning for
@@ -163,33 +158,11 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: 
                      for cells in (heads, rule, *rows))  # fmt: skip
 
 
-def section(report: Report) -> str:
-    """The README's section: a selection of networks, and the mean over all."""
-    chosen = [m for name in SHOWN for m in report.measured if m.name == name] or list(report.measured)
-    heads = ["network", *(f"{who} ms, {_threads(t)}" for t in report.threads for who in ("edgec", "onnxruntime"))]
-    rows = []
-    for m in chosen:
-        timed = [report.of(m, t) for t in report.threads]
-        rows.append([m.name, *(f"{timing.median_ms:.3g}" for t in timed for timing in (t.ours, t.theirs))])
-    means = ", ".join(f"{report.mean_ratio(t):.2f} on {_threads(t)}" for t in report.threads)
-    facts = report.facts
-    return "\n\n".join(
-        [
-            f"Medians on {facts['CPU']}, {report.date}, beside onnxruntime {facts['onnxruntime']} in one run:",
-            markdown(heads, rows),
-            f"These are {len(chosen)} of {len(report.measured)} networks. Over all that were not spoiled the\n"
-            f"geometric mean of edgec's time over onnxruntime's is {means}.\n"
-            "All of them, and how they were measured, are on the page that the command writes.",
-            f"```\n{report.command}\n```",
-        ]
-    )
-
-
-def put_into(readme: Path, text: str) -> None:
-    """Replace what stands between the markers of the README."""
-    whole = readme.read_text(encoding="utf-8")
+def put_into(page_file: Path, text: str) -> None:
+    """Replace what stands between the markers of a page."""
+    whole = page_file.read_text(encoding="utf-8")
     before, begin, rest = whole.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise UsageError(f"there is no {BEGIN} ... {END}", where=str(readme))
-    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        raise UsageError(f"there is no {BEGIN} ... {END}", where=str(page_file))
+    page_file.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")

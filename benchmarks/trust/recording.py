@@ -1,23 +1,22 @@
 """A plugin of pytest that records which lines each test executes, and how long it takes.
 
-    python -m pytest -p benchmarks.trust.recording --record RECORD.json --record-seconds 60 tests/ir/test_index.py
+    python -m pytest -p benchmarks.trust.recording --record RECORD.json tests/ir/test_index.py
 
 Each line of the package keeps the quickest tests that execute it and the narrowest, those that execute the fewest lines
-of the package: a test of one module says more about it than one that happens to pass through. Tests that fail, and all
-after the time is over, are left out.
+of the package: a test of one module says more about it than one that happens to pass through. Tests that fail are left
+out. `limited` ends a session early.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 from benchmarks import ROOT
+from benchmarks.trust.limited import processor_seconds
 from benchmarks.trust.mutants import SOURCES
 
 #: Tests that a line keeps, of the quickest and of the narrowest.
@@ -26,23 +25,20 @@ KEPT = 4
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", metavar="FILE", help="where lines and tests are written")
-    parser.addoption("--record-seconds", type=float, default=60.0, help="seconds after which no other test begins")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--record"):
-        config.pluginmanager.register(Recorder(Path(config.getoption("--record")), config))
+        config.pluginmanager.register(Recorder(Path(config.getoption("--record"))))
 
 
 class Recorder:
     """Lines by test while pytest runs; written at the end of the session."""
 
-    def __init__(self, target: Path, config: pytest.Config) -> None:
+    def __init__(self, target: Path) -> None:
         self.target = target
-        self.until = time.monotonic() + float(config.getoption("--record-seconds"))
         self.seconds: dict[str, float] = {}
         self.begun = 0.0
-        self.cut = False
         import coverage  # a package that only this recorder needs
 
         self.coverage = coverage.Coverage(
@@ -51,21 +47,17 @@ class Recorder:
         self.coverage.start()
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        if time.monotonic() > self.until:
-            self.cut = True
-            return True  # done with: it is neither run nor reported
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         self.coverage.switch_context(item.nodeid)
-        return None
 
     def pytest_runtest_logstart(self) -> None:
-        self.begun = _processor_seconds()
+        self.begun = processor_seconds()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if not report.passed:
             self.seconds[report.nodeid] = float("inf")
         elif report.when == "teardown" and report.nodeid not in self.seconds:
-            self.seconds[report.nodeid] = _processor_seconds() - self.begun
+            self.seconds[report.nodeid] = processor_seconds() - self.begun
 
     def pytest_sessionfinish(self) -> None:
         self.coverage.stop()
@@ -80,7 +72,7 @@ class Recorder:
         lines = {file: {n: self._kept(tests, widths) for n, tests in by_line.items()} for file, by_line in ran.items()}
         used = sorted({t for by_line in lines.values() for tests in by_line.values() for t in tests})
         record = {
-            "cut": self.cut, "seconds": {t: self.seconds[t] for t in used}, "widths": {t: widths[t] for t in used},
+            "seconds": {t: self.seconds[t] for t in used}, "widths": {t: widths[t] for t in used},
             "lines": lines,
         }  # fmt: skip
         self.target.write_text(json.dumps(record), encoding="utf-8")
@@ -92,8 +84,3 @@ class Recorder:
 
     def _passed(self, test: str) -> bool:
         return self.seconds.get(test, float("inf")) != float("inf")
-
-
-def _processor_seconds() -> float:
-    """Of this process and those that it waited for: other work on the machine does not count."""
-    return sum(os.times()[:4])

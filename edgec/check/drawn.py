@@ -36,7 +36,7 @@ MOST_DECISIONS = 64
 
 def scaled(graph: Graph, arrays: Mapping[str, np.ndarray], scale: float) -> Arrays:
     """The same arrays, with the floats among them times ``scale``; states and integers stay."""
-    names = _floats(graph)
+    names = floats_of(graph)
     return {n: np.asarray(a * np.asarray(scale, a.dtype), a.dtype) if n in names else a for n, a in arrays.items()}
 
 
@@ -63,7 +63,7 @@ def unmoved(
 
     ``results`` are those of ``arrays``. Outputs that no input of floats reaches are not among them.
     """
-    names = _floats(graph)
+    names = floats_of(graph)
     reached = _reached(graph, names)
     if not reached:
         return []
@@ -92,7 +92,7 @@ def both_sides(
     other inputs by number. Nothing is added for an output that none of `DRAWS` others changes, nor where no input has
     floats.
     """
-    names = _floats(graph)
+    names = floats_of(graph)
     reached = _reached(graph, names)
     waiting = [n for n, node in graph.outputs if n in reached and node.type.dtype in ("i64", "i32", "bool")]
     if not waiting:
@@ -133,7 +133,7 @@ def _nudged(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return np.asarray(wide + step * random.standard_normal(array.shape), array.dtype)
 
 
-def _floats(graph: Graph) -> set[str]:
+def floats_of(graph: Graph) -> set[str]:
     """Names of the inputs of floats that are no states."""
     kept = states.initial(graph)
     return {n.attributes["name"] for n in graph.inputs if is_float(n.type.dtype)} - set(kept)

@@ -22,6 +22,7 @@ from edgec.check.drawn import NUDGE, both_sides, scaled, telling_scale, unmoved
 from edgec.check.float64 import rounding
 from edgec.check.judge import Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
+from edgec.check.lively import is_small, wrong_kernels
 from edgec.check.narrow import narrow_of
 from edgec.check.reference import open_reference
 from edgec.check.unavailable import Unavailable
@@ -226,6 +227,9 @@ def check(
     most = narrow.most if narrow is not None else tolerance
     alone = blocks_alone(_ready(built, threads), sets[0], most, progress) if blocks else ()
     ok = ok and all(a.ok for a in alone)
+    if ok and is_usual and threads and on is None and is_small(built):
+        late = list(wrong_kernels(built, sets, most, progress))
+        notes, ok = [*notes, *late], not late
     located = None
     if locate and not ok and not built.program.parts:
         progress("locate", "")

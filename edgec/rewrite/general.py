@@ -31,7 +31,7 @@ from edgec.rewrite.prove import Instance
 from edgec.rewrite.rule import Change
 
 #: Forms of a rule that are gone through, cases of one, and sizes drawn from a case.
-FORMS, CASES, DRAWN = 200, 64, 12
+FORMS, CASES, DRAWN = 1600, 64, 12
 #: Seconds of the processor for all forms of a rule.
 PATIENCE = 20
 

@@ -33,19 +33,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(script, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
 
 
-def test_latency_writes_the_page_and_the_section(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- benchmarks -->\nold\n<!-- /benchmarks -->\nafter\n")
+def test_latency_writes_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    done = run("--only", "digits", "--seconds", "0.1", "--write", str(page), "--readme", str(readme))
+    done = run("--only", "digits", "--seconds", "0.1", "--write", str(page))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1/1 digits: 1 thread(s)" in done.stdout
     assert "| digits | 72.5 k |" in page.read_text() and "Geometric mean" in page.read_text()
-    section = readme.read_text()
-    assert section.startswith("before\n<!-- benchmarks -->\nMedians on") and section.endswith(
-        "/benchmarks -->\nafter\n"
-    )
-    assert "old" not in section and "| digits |" in section
 
 
 def test_a_broken_network_fails_alone(tmp_path: Path) -> None:

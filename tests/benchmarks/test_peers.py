@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import edgec
-from benchmarks import peers
+from benchmarks import peers, readme
 from benchmarks.cpu import peak
 from benchmarks.engines import install as peer_install
 from benchmarks.engines import page as peer_page
@@ -133,3 +133,38 @@ def test_a_conversion_that_failed_is_remembered(tmp_path: Path) -> None:
         peer_install.model_for("ncnn", tmp_path / "net.onnx", {}, tmp_path)
     with pytest.raises(peer_install.NotHad, match="--tflite"):
         peer_install.model_for("litert", tmp_path / "net.onnx", {}, tmp_path)
+
+
+def measured(folder: Path, name: str, threads: int, low: float) -> None:
+    found = entry(edgec=timed(1.9, 2.0, 2.1), litert=timed(low, low, low), onnxruntime=timed(6.0 / threads))
+    found |= {"network": name, "threads": threads}
+    (folder / f"{name}.{threads}.json").write_text(json.dumps(found))
+
+
+def test_the_readme_has_its_table_when_all_rows_are_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, pages = tmp_path / "results", tmp_path / "docs" / "results"
+    pages.mkdir(parents=True)
+    results.mkdir()
+    for path in (tmp_path / "README.md", pages / "summary.md"):
+        path.write_text("before\n<!-- benchmarks -->\nold\n<!-- /benchmarks -->\nafter\n")
+    build = {"compiler": "cc 1", "macs": 10**6, "kernels": 3, "edgec_s": 0.1, "compile_s": 0.2}
+    build |= dict.fromkeys(("weights_bytes", "arena_bytes", "text_bytes"), 1000)
+    for name in readme.SHOWN:
+        (results / f"{name}.build.json").write_text(json.dumps({"edgec": build}))
+        for threads in (1, 2):
+            measured(results, name, threads, 5.0 - threads)
+    again = ["--cache", str(tmp_path), "--into", str(tmp_path), "--pages-only"]
+    assert readme.main(again) == 1  # eight networks are not measured
+    text = (tmp_path / "README.md").read_text()
+    assert "| bert_base_128 | 2 | litert 4 | 6 | 2.00x | 2 | 1.50x |" in text and "old" not in text
+    assert "of 6 over the fastest peer 2.00x (2.00 to 2.00) on 1 thread and 1.50x (1.50 to 1.50) on 2 threads" in text
+    assert "Written by `python -m benchmarks.readme --seconds 2`" in (pages / "peers.md").read_text()
+    said = capsys.readouterr().out
+    assert "* gpt2_64: not measured on 1 and 2 thread(s)" in said and "* mnn: no such package" in said
+    (results / f"{readme.SHOWN[0]}.2.json").unlink()
+    (tmp_path / "README.md").write_text("before\n<!-- benchmarks -->\nold\n<!-- /benchmarks -->\nafter\n")
+    readme.main(again)
+    assert "old" in (tmp_path / "README.md").read_text()
+    assert f"README.md is left as it was: no measurement of {readme.SHOWN[0]}" in capsys.readouterr().out

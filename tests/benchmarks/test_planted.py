@@ -11,9 +11,11 @@ import pytest
 
 import edgec
 from benchmarks.trust.covering import Covering
+from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.faults import KINDS, plan
 from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
+from benchmarks.trust.near import near
 from benchmarks.trust.page import kept, page
 from edgec.resources import data_folder
 
@@ -36,6 +38,38 @@ def test_every_mutant_is_one_change_that_python_reads(tmp_path: Path) -> None:
     changed = {ast.dump(ast.parse(m.applied(TEXT))) for m in found}
     assert len(changed) == len(found) and before not in changed
     assert all("ValueError" in m.applied(TEXT) and "docstring of 3 < 4" in m.applied(TEXT) for m in found)
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("def drawn(random):\n    return random.randint(1, 3)\n", "instances"),
+        ("def f(progress):\n    progress('a', 1 / 2)\n", "words"),
+        ("@dataclass(frozen=True)\nclass A:\n    pass\n", "declared"),
+        ("SECONDS = 20.5\n", "patience"),
+        ("def f(a):\n    return a < 1e-6\n", "chance"),
+        ("def f(a):\n    return bool(a.get('sorted', 1))\n", "truth"),
+    ],
+)
+def test_equivalent_places_have_no_mutants(text: str, reason: str, tmp_path: Path) -> None:
+    assert reason in REASONS
+    (tmp_path / "m.py").write_text(text, encoding="utf-8")
+    found = mutants(tmp_path, "m.py")
+    assert {m.kind for m in found} <= ({"constant"} if reason == "chance" else set())
+    like = {"drawn(random": "drawn(x", "progress(": "store(", "frozen": "other", "SECONDS": "LANES", "1e-6": "1.0"}
+    for old, new in {**like, "bool(": "int("}.items():
+        text = text.replace(old, new)
+    (tmp_path / "m.py").write_text(text, encoding="utf-8")
+    assert {m.kind for m in mutants(tmp_path, "m.py")} - {m.kind for m in found}
+
+
+def test_the_nearest_test_files() -> None:
+    root = Path(edgec.__file__).parents[1]
+    assert near(root, "edgec/report/trace.py")[0] == "tests/report/test_trace.py"
+    assert "tests/onnx/test_meaning.py" in near(root, "edgec/frontend/onnx/operators/resize.py")
+    sources = [p.relative_to(root) for p in (root / "edgec").rglob("*.py") if p.name != "__init__.py"]
+    without = [str(p) for p in sources if len(p.parts) > 2 and not near(root, str(p))]
+    assert len(without) < 0.1 * len(sources)
 
 
 def test_a_mutant_leaves_no_trace(tmp_path: Path) -> None:
@@ -107,7 +141,8 @@ def test_the_page_counts_what_was_found() -> None:
     text = page(faults, rows, rules)
     assert "Of 2 faults in 1 networks 1 are found, 0 are called unproven (`proves nothing`) and 1 are missed" in text
     assert "| digits | 1 | 0 | 1 |" in text and "`a \\| b`" in text
-    assert "Of 4 mutants, drawn from all, 2 are killed (50%), 1 live, and 1 are in lines" in text
+    share = "50%, with 95 % confidence from 15% to 85%"
+    assert f"Of 4 mutants, drawn from all, 2 are killed ({share}), 1 live, and 1 are in lines" in text
     assert "| `edgec/ir` | 2 | 1 | 1 |" in text and "edgec/ir/a.py:2" in text
     assert "Of 3 rules 1 are proved for all values (1 by z3), and 2 are tested on instances, 1 of them on fewer" in text
 

@@ -53,6 +53,7 @@ def test_files_with_an_underscore_are_no_devices(tmp_path: Path) -> None:
     [
         ("costs = 3", "must be tables"),
         ("[costs]\nwake = 3", "must be tables"),
+        ("[costs]\nwake = 3\n[costs.threads]\nbarrier = 3", "must be tables"),
         ("[costs.thread]\nwake = 3", "did you mean 'threads'"),
         ("[costs.threads]\nbarriers = 3", "did you mean 'barrier'"),
         ("[costs.threads]\nbarrier = 0", "'costs.threads.barrier' must be a number"),

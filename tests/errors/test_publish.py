@@ -154,3 +154,15 @@ def test_a_folder_of_temporary_files_without_room(network: Path, monkeypatch: py
     monkeypatch.setattr(tempfile, "mkdtemp", full)
     with pytest.raises(UsageError, match="No space left"):
         edgec.build(network)
+
+
+def test_leftovers_of_other_users_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = tmp_path / f"{publish.HIDDEN}left"
+    left.mkdir()
+    (left / "owner").touch()
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    publish.sweep(tmp_path)
+    assert left.is_dir()
+    monkeypatch.undo()
+    publish.sweep(tmp_path)
+    assert not left.exists()

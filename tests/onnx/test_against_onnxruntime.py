@@ -104,6 +104,16 @@ SAMPLED = [
         (IMAGE, np.concatenate([RANDOM.integers(0, 2, (12, 1)), CORNERS], 1).astype(np.float32)),
         {"pooled_shape": [2, 3], "spatial_scale": 0.5},
     ),
+    *(  # one sample a box, at the outermost places that still count, and beyond them
+        Case(
+            "RoiAlign",
+            (IMAGE, np.array([[x - 0.5, y - 0.5, x + 0.5, y + 0.5]], np.float32), ints(1)),
+            {"output_height": 1, "output_width": 1, "sampling_ratio": 1, "coordinate_transformation_mode": mode},
+            16,
+        )
+        for x, y in ((-1, 2), (3, -1), (9, 2), (3, 7), (-1.25, 2), (3, 7.25))
+        for mode in ("output_half_pixel", "half_pixel")
+    ),
 ]
 
 WINDOWS = [

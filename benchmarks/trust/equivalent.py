@@ -1,0 +1,59 @@
+"""Places whose mistakes change no result by construction, with the reason: they are no mutants.
+
+Nothing is left out because no test finds it: a place is here by its form alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+#: The reasons, as the page gives them, by a short name.
+REASONS = {
+    "words": "calls that only tell people something: `progress`, `print`, `warn`",
+    "instances": "functions that draw instances for the proofs of rules: test data, of which any other draw is as good",
+    "declared": "arguments of `dataclass`, `lru_cache` and `warn` (`slots`, `frozen`, `maxsize`, `stacklevel`)",
+    "patience": "numbers of 8 and more, and fractions, that are named as limits of patience or as thresholds chosen "
+    "freely (`PATIENCE`, `SECONDS`, `ATTEMPTS`, `DRAWN`, `SLACK`): one more is as right",
+    "chance": "the boundary of a comparison with a random number, or with a fraction that is a chosen threshold: no "
+    "value meets it but by accident",
+    "truth": "numbers from 1 on below `bool(...)`: one more is as true",
+}  # fmt: skip
+_WORDS = {"progress", "_progress", "print", "warn", "_told"}
+_DECLARED = {"slots", "frozen", "maxsize", "stacklevel"}
+_LIMIT = re.compile(r"PATIENCE|SECONDS|TIMEOUT|ATTEMPTS|TRIES|DRAWN|DRAWS|SAMPLES|SLACK|PAUSE|FORGOTTEN|_MS$")
+_LEAST = 8
+
+
+def reason(node: ast.AST) -> str | None:
+    """A key of `REASONS` if nothing at or below the node is a mistake that could show; else None."""
+    match node:
+        case ast.FunctionDef(args=args) if any(a.arg == "random" for a in args.args):
+            return "instances"
+        case ast.Expr(value=ast.Call(func=func)) if _name(func) in _WORDS:
+            return "words"
+        case ast.keyword(arg=name) if name in _DECLARED:
+            return "declared"
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float() as number)):
+            free = name.isupper() and _LIMIT.search(name) and (number >= _LEAST or isinstance(number, float))
+            return "patience" if free else None
+        case ast.Call(func=ast.Name(id="bool"), args=[ast.Call(args=[*_, ast.Constant(value=int() as number)])]):
+            return "truth" if number >= 1 and not isinstance(number, bool) else None
+    return None
+
+
+def boundary(node: ast.Compare) -> str | None:
+    """A key of `REASONS` if it makes no difference whether the boundary of a comparison counts."""
+    if not isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+        return None
+    for side in (node.left, *node.comparators):
+        match side:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr="random")):
+                return "chance"
+            case ast.Constant(value=float() as number) if number % 1:
+                return "chance"
+    return None
+
+
+def _name(func: ast.expr) -> str:
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""

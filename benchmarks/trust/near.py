@@ -1,0 +1,67 @@
+"""The test files that are nearest to a module, by imports and names: where no run has recorded which tests reach it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+#: Test files of whole folders, which look at all that a stage decides; for modules below the folder.
+BROAD: Mapping[str, tuple[str, ...]] = {
+    "rewrite_rules/*": ("tests/rules/test_general.py", "tests/rules/test_proofs.py", "tests/golden/test_simplified.py",
+                        "tests/golden/test_where_rules_apply.py"),
+    "edgec/rewrite/*": ("tests/golden/test_simplified.py", "tests/rules/test_engine.py", "tests/rules/test_general.py",
+                        "tests/passes/test_simplify.py"),
+    "edgec/fuse/*": ("tests/golden/test_decisions.py", "tests/passes/test_fuse.py",
+                     "tests/golden/test_decided_networks.py"),
+    "edgec/schedule/*": ("tests/golden/test_decisions.py", "tests/golden/test_emitted.py",
+                         "tests/golden/test_decided_networks.py", "tests/kernels/test_kernels.py"),
+    "edgec/emit/gpu/*": ("tests/golden/test_emitted.py", "tests/gpu/test_opencl_kernels.py",
+                         "tests/gpu/test_cuda_kernels.py"),
+    "edgec/emit/*": ("tests/golden/test_golden.py", "tests/golden/test_emitted.py", "tests/kernels/test_kernels.py"),
+    "edgec/frontend/onnx/operators/microsoft/*": ("tests/onnx/test_contrib.py", "tests/onnx/test_contrib_older.py"),
+    "edgec/frontend/onnx/*": ("tests/onnx/test_meaning.py", "tests/onnx/test_against_onnxruntime.py",
+                              "tests/onnx/test_import.py"),
+    "edgec/frontend/tflite/*": ("tests/tflite",),
+    "edgec/frontend/language/*": ("tests/language",),
+    "edgec/compress/*": ("tests/golden/test_compressed.py", "tests/compress/test_quantize.py",
+                         "tests/compress/test_prune.py"),
+    "edgec/ops/*": ("tests/golden/test_decisions.py", "tests/onnx/test_meaning.py", "tests/differentiate"),
+    "edgec/ir/*": ("tests/ir", "tests/golden/test_decisions.py"),
+    "edgec/report/*": ("tests/report",),
+    "edgec/check/*": ("tests/check",),
+    "edgec/certify/*": ("tests/certify",),
+    "edgec/distribute/*": ("tests/distribute",),
+    "edgec/cli/*": ("tests/cli",),
+    "edgec/device/*": ("tests/golden/test_kept_tables.py",),
+}  # fmt: skip
+#: Files that name a module, at most: beyond them it is imported for other reasons.
+MOST = 6
+
+
+def near(copy: Path, module: str) -> list[str]:
+    """Test files and folders, relative to ``copy``, the nearest first; empty if there are none."""
+    stem = Path(module).stem
+    names = _named(module)
+    texts = _texts(copy)
+    same = [f for f in texts if Path(f).stem == f"test_{stem}"]
+    by_import = sorted((f for f in texts if names.search(texts[f])), key=lambda f: (len(texts[f]), f))
+    broad = [b for pattern, tests in BROAD.items() if fnmatch(module, pattern) for b in tests]
+    if not broad or module.startswith("edgec/device/"):  # the folder of the same name
+        broad += [f"tests/{part}" for part in Path(module).parts[1:2]]
+    return list(dict.fromkeys([*same, *by_import[:MOST], *(b for b in broad if (copy / b).exists())]))
+
+
+def _named(module: str) -> re.Pattern[str]:
+    """Imports of the module, from it or from its package by its name."""
+    dotted = module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    package, _, name = dotted.rpartition(".")
+    way, word = re.escape(dotted), rf"[^\n]*\b{re.escape(name)}\b"
+    return re.compile(rf"(?:from|import) {way}\b(?!\.)|from {re.escape(package)} import {word}")
+
+
+@cache
+def _texts(copy: Path) -> dict[str, str]:
+    return {str(p.relative_to(copy)): p.read_text(encoding="utf-8") for p in (copy / "tests").rglob("test_*.py")}

@@ -1,0 +1,168 @@
+"""Every compiled kernel beside its formula, on operands of which none is zero: what outputs hide, kernels show.
+
+Outputs that are the number of a class, or integers of a few steps, hide most mistakes before them, and so does a unit
+that is zero on all inputs that were drawn. So each kernel of a small network runs alone, on values that no zero is
+among: those of the network plus some noise that is not negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+
+import numpy as np
+
+from edgec.build import Built
+from edgec.check.compare import Difference, compare, step_of
+from edgec.check.drawn import floats_of
+from edgec.errors import EdgecError
+from edgec.execute.executor import ProgramRun
+from edgec.execute.kernels import Kernels, library_of
+from edgec.execute.samples import random_inputs
+from edgec.ir.graph import Graph
+from edgec.ir.index import upper
+from edgec.ir.types import DTYPES, ends, is_float
+from edgec.progress import Progress
+from edgec.report.facts import macs
+
+#: Multiply-adds of a network whose kernels are run so: the formulas of larger ones take long.
+MOST_MACS = 30_000_000
+#: Rounds with other inputs, and the seed of the first.
+MOST_ROUNDS, SEED = 32, 7000
+#: Largest part of a result that noise is, and of integers its greatest number.
+NOISE, STEPS = 0.25, 64
+#: The tolerance over the rounding of one operand, and the multiple of what such rounding makes that passes too.
+ROUNDINGS = 64.0
+SLACK = 8.0
+#: Part of the elements of an integer result that may differ, of rounded ones by a step: numbers that are nearly equal.
+DIFFER = 0.01
+
+
+def is_small(built: Built) -> bool:
+    """Are kernels of the network called one by one here, in time?"""
+    program = built.program
+    alone = not (built.options.device.is_gpu or program.parts or program.levels or program.ranks)
+    return alone and upper(macs(built.stages.graph)) <= MOST_MACS
+
+
+def wrong_kernels(
+    built: Built, sets: Sequence[Mapping[str, np.ndarray]], tolerance: float, progress: Progress
+) -> Iterator[str]:
+    """A sentence for each compiled kernel that is farther off its formula than ``tolerance``, and than it rounds.
+
+    Inputs are ``sets`` and others of many sizes and forms; the fewer the larger the network is.
+    """
+    kernels = Kernels(built.program, library_of(built), built.options.name, built.options.templates)
+    rounds = max(1, min(MOST_ROUNDS, MOST_MACS // max(1, upper(macs(built.stages.graph)))))
+    told: set[int] = set()
+    for r in range(rounds):
+        progress("check", f"kernels beside their formulas, round {r + 1}/{rounds}", r / rounds)
+        random = np.random.default_rng(r)
+        inputs = sets[r] if r < len(sets) else _varied(built.stages.graph, SEED + r, random)
+        for k, sentence in _wrong(built, kernels, inputs, tolerance, random):
+            if k not in told:
+                told.add(k)
+                yield sentence
+
+
+def _wrong(
+    built: Built, kernels: Kernels, inputs: Mapping[str, np.ndarray], tolerance: float, random: np.random.Generator
+) -> Iterator[tuple[int, str]]:
+    """Numbers of the kernels that are wrong in one round, and what to say of each."""
+    program = built.program
+    try:
+        meant, real, moved = (ProgramRun(program, inputs) for _ in range(3))
+    except EdgecError:
+        return  # what these inputs stand for has bounds
+    kernels.lend(real)
+    for k, kernel in enumerate(program.kernels):
+        _copy(meant, moved)
+        with np.errstate(all="ignore"):
+            ran = kernels.beside(k, meant, real)
+        if not ran or kernel.block is None:
+            continue
+        node = kernel.block.output
+        got, want = real.array(node), meant.array(node)
+        step = step_of(node.args[0] if node.op == "copy" else node)
+        difference = compare(node.op, got, want)
+        if not _passes(difference, got, want, step, tolerance) and not _passes(
+            difference, got, want, step, SLACK * _amplified(moved, k, tolerance / ROUNDINGS, random, want)
+        ):
+            yield k, f"kernel {k} ({kernel.describe}) alone is {difference.max_rel:.1e} off its formula"
+        place = meant.place(node)
+        if place.ndim:
+            place[...] = _lively(place, random)
+
+
+def _copy(source: ProgramRun, target: ProgramRun) -> None:
+    """Give an execution the values of another one of the same program."""
+    target.arena[...] = source.arena
+    target.sizes = dict(source.sizes)
+    for buffer, array in source.memory.items():
+        if buffer not in source.program.offsets and buffer.data is None:
+            target.elements(buffer)[...] = array
+
+
+def _amplified(run: ProgramRun, k: int, least: float, random: np.random.Generator, want: np.ndarray) -> float:
+    """How far the formula of kernel ``k`` moves when its operands of floats do by parts of ``least``; relative.
+
+    Of results that are integers, infinite where one of them moves.
+    """
+    kernel = run.program.kernels[k]
+    blocks = [b for b in (kernel.block, *(s.block for s in kernel.steps)) if b is not None]
+    made = {b.output for b in blocks}
+    for node in {n for b in blocks for n in b.inputs if not n.is_const and n not in made}:
+        if is_float(node.type.dtype) and node in run.program.views:
+            place = run.place(node)
+            place[...] = place * (1 + least * random.standard_normal(place.shape))
+    with np.errstate(all="ignore"):
+        run.step(k)
+    assert kernel.block is not None
+    difference = compare(kernel.block.output.op, run.array(kernel.block.output), want)
+    return inf if difference.mismatches or difference.note else difference.max_rel
+
+
+def _varied(graph: Graph, seed: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """Inputs of any size: noise, what changes slowly along the last dimension, and the same for all, in drawn shares.
+
+    Units that are zero on noise of one size, whatever its seed, are not on some of these.
+    """
+    drawn = random_inputs(graph, seed)
+    for name in floats_of(graph):
+        noise = drawn[name].astype(np.float64)
+        slow = np.cumsum(noise, -1) if noise.ndim else noise
+        sizes = 10.0 ** random.uniform(-2, 1.5, 3) * random.choice((-1, 1), 3)
+        drawn[name] = np.asarray(sizes[0] * noise + sizes[1] * slow + sizes[2], drawn[name].dtype)
+    return drawn
+
+
+def _passes(difference: Difference, got: np.ndarray, want: np.ndarray, step: float | None, tolerance: float) -> bool:
+    if difference.note:  # what is not finite says nothing on values that no input leads to
+        return bool(np.isfinite(got.astype(np.float64)).any() or not np.isfinite(want.astype(np.float64)).any())
+    if step is not None and difference.max_abs <= step * (1 + tolerance):
+        off = np.abs(got.astype(np.float64) - want.astype(np.float64)) > step / 2
+        return bool(np.count_nonzero(off) <= max(1.0, DIFFER * off.size))
+    if difference.mismatches is not None:
+        return difference.mismatches <= DIFFER * difference.elements or tolerance == inf
+    return difference.max_rel <= tolerance
+
+
+def _lively(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Values with noise, truth values and positions as they are.
+
+    Floats keep their signs: either what is added is not negative, or they are multiplied by numbers from 0 to 2. Small
+    integers move up, or take any value.
+    """
+    adds = bool(random.integers(2))
+    name = next((n for n, dtype in DTYPES.items() if dtype == values.dtype), "")
+    if name in ("i8", "u8", "i16", "u16"):
+        low, high = ends(name)
+        noisy = values.astype(np.int64) + random.integers(0, STEPS + 1, values.shape)
+        noisy = noisy if adds else random.integers(int(low), int(high) + 1, values.shape)
+        return np.asarray(np.clip(noisy, low, high), values.dtype)
+    if not name or not is_float(name) or not values.size:
+        return values
+    wide = values.astype(np.float64)
+    large = float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0)) or 1.0
+    noise = random.random(values.shape)
+    return np.asarray(wide + NOISE * large * noise if adds else wide * 2 * noise, values.dtype)
