@@ -20,6 +20,9 @@ from edgec.ir.types import FLOATS
 
 Slopes = tuple[Array, ...]
 _ONE, _ZERO = np.ones(()), np.zeros(())
+#: Steps between the least and the greatest value of a function that steps up to which it has no slope: both planes are
+#: half a step from the middle then, as those with a slope are, and do not carry the operand's own width.
+_JUMPS = 1.0
 
 
 @dataclass(frozen=True)
@@ -148,15 +151,15 @@ def _cast_planes(p: Place, args: Sequence[Range]) -> Planes:
 
 
 def _steps(p: Place, a: Range, low: Array, high: Array, step: Callable[[Array], Array]) -> Planes:
-    """Between x + low and x + high; whole numbers stay as they are where they have no error."""
+    """Between x + low and x + high, or constants; whole numbers stay as they are where they have no error."""
     reach = a.error if p.settles else 0 * a.error
     if p.takes_whole:
         low, high = np.where(a.error == 0, 0.0, low), np.where(a.error == 0, 0.0, high)
     reach = reach * (1 + 1e-15)
-    value = step(a.low - reach)
-    fixed = value == step(a.high + reach)  # all are on one step
-    slope = np.where(fixed, 0.0, 1.0)
-    return Planes((slope,), np.where(fixed, value, low - reach), (slope,), np.where(fixed, value, high + reach))
+    least, most = step(a.low - reach), step(a.high + reach)
+    flat = most - least <= _JUMPS
+    slope = np.where(flat, 0.0, 1.0)
+    return Planes((slope,), np.where(flat, least, low - reach), (slope,), np.where(flat, most, high + reach))
 
 
 def constant_planes(p: Place, args: Sequence[Range]) -> Planes:
