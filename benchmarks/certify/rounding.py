@@ -63,11 +63,11 @@ the difference of the ranges of both, "layers" follows the difference from layer
 def models() -> Iterator[tuple[str, Path | onnx.ModelProto]]:
     for name, file in TINY.items():
         yield name, models_folder() / "mlperf_tiny" / file
-    yield "MLP", _made([("Gemm", (256, 128)), ("Gemm", (128, 128)), ("Gemm", (128, 10))], (1, 256))
-    yield "CNN", _made([("Conv", (16, 3, 3, 3)), ("Conv", (32, 16, 3, 3)), ("Conv", (32, 32, 3, 3))], (1, 3, 16, 16))
+    yield "MLP", made([("Gemm", (256, 128)), ("Gemm", (128, 128)), ("Gemm", (128, 10))], (1, 256))
+    yield "CNN", made([("Conv", (16, 3, 3, 3)), ("Conv", (32, 16, 3, 3)), ("Conv", (32, 32, 3, 3))], (1, 3, 16, 16))
 
 
-def _made(layers: Sequence[tuple[str, tuple[int, ...]]], shape: tuple[int, ...]) -> onnx.ModelProto:
+def made(layers: Sequence[tuple[str, tuple[int, ...]]], shape: tuple[int, ...]) -> onnx.ModelProto:
     random, nodes, tensors, last = np.random.default_rng(3), [], [], "x"
     for k, (op, size) in enumerate(layers):
         fan = size[0] if op == "Gemm" else int(np.prod(size[1:]))

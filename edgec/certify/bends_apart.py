@@ -1,8 +1,8 @@
 """The difference of two maxima, max(v + e, 0) - max(v, 0), as a function of the difference e of their operands.
 
-It is between 0 and e. Where v is known to be far from 0 beside e, it is more than that: e itself for v above, nothing for
-v below, and up to where v + e turns, one of both. For a given e it is monotone in v, so its least and its greatest value
-are functions of e that are made of straight pieces, which lines are laid below and above.
+It is between 0 and e, and follows one of the two as far as v stays on one side: up to e = -v, where v + e turns. For a
+given e it is monotone in v. So its least and its greatest value are functions of e that are made of straight pieces,
+which lines are laid below and above.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ def band(kind: str, low: Array, high: Array, least: Array, most: Array) -> Band:
     top, top_0 = _line(places, above)
     bottom, bottom_0 = _line(-places, -below)
     slack = 8 * U64 * (np.maximum(np.abs(low), np.abs(high)) + np.maximum(np.abs(least), np.abs(most)))
-    return Band(
-        bottom, -bottom_0 - slack, top, top_0 + slack, below.min(axis=0) - slack, above.max(axis=0) + slack
-    )
+    return Band(bottom, -bottom_0 - slack, top, top_0 + slack, below.min(axis=0) - slack, above.max(axis=0) + slack)
 
 
 def _line(places: Array, values: Array) -> tuple[Array, Array]:

@@ -278,9 +278,7 @@ class Joint(Network):
             top, top_0 = np.where(is_open, near.top, top), np.where(is_open, near.top_0, top_0)
             bottom, bottom_0 = np.where(is_open, near.bottom, bottom), np.where(is_open, near.bottom_0, bottom_0)
             found_low, found_high = np.fmax(found_low, near.low), np.fmin(found_high, near.high)
-        return Band(
-            bottom, bottom_0 + extra[0], top, top_0 + extra[1], found_low + extra[0], found_high + extra[1]
-        )
+        return Band(bottom, bottom_0 + extra[0], top, top_0 + extra[1], found_low + extra[0], found_high + extra[1])
 
     def _slopes(self, p: Pair, found: Bounds) -> tuple[Array, Array, tuple[Array, Array]]:
         """The least and the greatest slope of the difference of a pair, and what is added as their limits differ."""

@@ -68,9 +68,7 @@ def enclosed(plan: Plan, ulps: Mapping[str, float] = {}) -> Graph:
 class _Pairs:
     """Pairs of the values of a graph. Raises ModelError for all operators without a rule together."""
 
-    def __init__(
-        self, graph: Graph, stored: Collection[Node], distance: Value, ulps: Mapping[str, float]
-    ) -> None:
+    def __init__(self, graph: Graph, stored: Collection[Node], distance: Value, ulps: Mapping[str, float]) -> None:
         self.ulps = ulps
         self.graph, self.distance = graph, distance
         self.fixed = fixed_values(graph)

@@ -15,7 +15,6 @@ from edgec.schedule.flat import Flat, is_constant
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.program import Buffer
 
-
 #: Signs of L in a product: those of its elements; none, as of magnitudes; none in every second row.
 Signs = Literal["kept", "none", "halved"]
 
