@@ -83,8 +83,8 @@ class Joint(Network):
     ) -> list[Pair]:
         own = [b for n in self.order if (b := bend(n, self.rules, self.fixed)) is not None]
         theirs = [b for n in others if n in self.exactly and (b := bend(n, self.rules, self.fixed)) is not None]
-        found = [values(self.order, s, {b.node for b in own}) for s in samples]
-        apart = [values(others, s, {b.node for b in theirs}) for s in given]
+        found = [values(self.order, s, {n for b in own for n in (b.node, b.operand)}) for s in samples]
+        apart = [values(others, s, {n for b in theirs for n in (b.node, b.operand)}) for s in given]
         return pairs(own, theirs, found, apart)
 
     def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
