@@ -49,12 +49,23 @@ def band(kind: str, low: Array, high: Array, least: Array, most: Array) -> Band:
     return Band(bottom, -bottom_0 - slack, top, top_0 + slack, below.min(axis=0) - slack, above.max(axis=0) + slack)
 
 
+def chord(low: Array, high: Array, least: Array, most: Array) -> tuple[Array, Array]:
+    """The slope and the offset of the lowest line above s * e, for e from low to high and s from least to most."""
+    ends = np.where(low < 0, least, most) * low, np.where(high < 0, least, most) * high
+    with np.errstate(all="ignore"):
+        slope = (ends[1] - ends[0]) / (high - low)
+    slope = np.where(high > low, np.clip(slope, least, most), most)
+    slope = np.where(low >= 0, most, np.where(high <= 0, least, slope))
+    offset = np.maximum(ends[0] - slope * low, ends[1] - slope * high)
+    return slope, np.where((low >= 0) | (high <= 0), 0.0, offset)
+
+
 def _line(places: Array, values: Array) -> tuple[Array, Array]:
     """Slope and offset of a line that is not below any of these values; of a few lines the one nearest to them."""
     first, last = places[0], places[1]
     with np.errstate(all="ignore"):
-        chord = np.clip((values[1] - values[0]) / (last - first), 0.0, 1.0)
-    slopes = np.stack([np.zeros_like(first), np.ones_like(first), np.where(first == last, 0.0, chord)])
+        through = np.clip((values[1] - values[0]) / (last - first), 0.0, 1.0)
+    slopes = np.stack([np.zeros_like(first), np.ones_like(first), np.where(first == last, 0.0, through)])
     offsets = (values - slopes[:, None] * places).max(axis=1)
     chosen = (slopes * (first + last) / 2 + offsets).argmin(axis=0)[None]
     return np.take_along_axis(slopes, chosen, 0)[0], np.take_along_axis(offsets, chosen, 0)[0]

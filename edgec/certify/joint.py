@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from edgec.certify.bends_apart import Band, band
+from edgec.certify.bends_apart import Band, band, chord
 from edgec.certify.curves import scalar
 from edgec.certify.domain import Domain
 from edgec.certify.local import Chain, Linked, apart
@@ -264,8 +264,8 @@ class Joint(Network):
         """The difference of a pair as a function of that of its operands."""
         (low, high), (least, most, extra) = self.apart[p.program.node], self._slopes(p, found)
         # Where the slope of d in e is between least and most.
-        top, top_0 = _chord(low, high, least, most)
-        bottom, bottom_0 = _chord(-high, -low, least, most)
+        top, top_0 = chord(low, high, least, most)
+        bottom, bottom_0 = chord(-high, -low, least, most)
         size = np.maximum(np.abs(low), np.abs(high)) * np.maximum(np.abs(least), np.abs(most))
         ends = [slope * end for slope in (least, most) for end in (low, high)]
         found_low, found_high = np.minimum.reduce(ends), np.maximum.reduce(ends)
@@ -319,17 +319,6 @@ class Joint(Network):
         with np.errstate(all="ignore"):
             rising = not row.curve.extremes and bool(function.value(np.array(1.0)) < function.value(np.array(2.0)))
         return (0 * steepest if rising else -steepest), steepest, (none, none)
-
-
-def _chord(low: Array, high: Array, least: Array, most: Array) -> tuple[Array, Array]:
-    """The slope and the offset of the lowest line above s * e, for e from low to high and s from least to most."""
-    ends = np.where(low < 0, least, most) * low, np.where(high < 0, least, most) * high
-    with np.errstate(all="ignore"):
-        slope = (ends[1] - ends[0]) / (high - low)
-    slope = np.where(high > low, np.clip(slope, least, most), most)
-    slope = np.where(low >= 0, most, np.where(high <= 0, least, slope))
-    offset = np.maximum(ends[0] - slope * low, ends[1] - slope * high)
-    return slope, np.where((low >= 0) | (high <= 0), 0.0, offset)
 
 
 def _is_same(own: tuple[Node, tuple[int, ...], float], real: tuple[Node, tuple[int, ...]]) -> bool:
