@@ -165,7 +165,9 @@ def stepped(p: Place, a: Range, step: Callable[[Array], Array]) -> Range:
     What is stored at once is a number within the steps of the operand's ends. Otherwise several readers may see
     different sides of a step, and the error is one.
     """
-    if p.settles:
+    if p.takes_whole:  # and whole numbers are computed
+        low, high, error = step(a.low), step(a.high), a.error + 0 * a.low
+    elif p.settles:
         low, high = step(a.low - a.error), step(a.high + a.error)
         error = 0 * low
     else:

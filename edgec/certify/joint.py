@@ -17,6 +17,7 @@ from math import prod
 
 import numpy as np
 
+from edgec.certify.bends_apart import Band, band, chord
 from edgec.certify.curves import scalar
 from edgec.certify.domain import Domain
 from edgec.certify.local import Chain, Linked, apart
@@ -82,8 +83,8 @@ class Joint(Network):
     ) -> list[Pair]:
         own = [b for n in self.order if (b := bend(n, self.rules, self.fixed)) is not None]
         theirs = [b for n in others if n in self.exactly and (b := bend(n, self.rules, self.fixed)) is not None]
-        found = [values(self.order, s, {b.node for b in own}) for s in samples]
-        apart = [values(others, s, {b.node for b in theirs}) for s in given]
+        found = [values(self.order, s, {n for b in own for n in (b.node, b.operand)}) for s in samples]
+        apart = [values(others, s, {n for b in theirs for n in (b.node, b.operand)}) for s in given]
         return pairs(own, theirs, found, apart)
 
     def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
@@ -176,12 +177,11 @@ class Joint(Network):
         p = self.by_program.get(n)
         if p is None or n not in self.apart:
             return None
-        (low, high), (least, most, extra) = self.apart[n], self._slopes(p, found)
-        ends = [slope * end for slope in (least, most) for end in (low, high)]
+        lines = self._band(p, found)
         own, real = found.exact[n], _ordered(found.seen[p.reference.node], p.order)
         slack = 8 * U64 * (p.scale * own.magnitude + np.abs(p.shift) + real.magnitude)
-        low = np.fmax(np.minimum.reduce(ends) + extra[0], p.scale * own.low + p.shift - real.high)
-        high = np.fmin(np.maximum.reduce(ends) + extra[1], p.scale * own.high + p.shift - real.low)
+        low = np.fmax(lines.low, p.scale * own.low + p.shift - real.high)
+        high = np.fmin(lines.high, p.scale * own.high + p.shift - real.low)
         slack = slack + p.scale * found.noise[n] if n in found.noise else slack
         return Linked(n, p.reference.node, p.scale, p.shift, p.order, low - slack, high + slack)
 
@@ -247,23 +247,38 @@ class Joint(Network):
         """
         q, m, v = p.program.node, p.program.operand, p.reference.operand
         here = np.transpose(here, (0, 1, *(2 + d for d in p.order)))
-        low, high = self.apart[q]
-        least, most, extra = self._slopes(p, found)
-        # d <= top * e + top_0 and d >= bottom * e + bottom_0, where the slope of d in e is between least and most.
-        top, top_0 = _chord(low, high, least, most)
-        bottom, bottom_0 = _chord(-high, -low, least, most)
-        bottom_0 = -bottom_0
-        size = np.maximum(np.abs(low), np.abs(high)) * np.maximum(np.abs(least), np.abs(most))
-        top_0, bottom_0 = top_0 + extra[1] + 8 * U64 * size, bottom_0 + extra[0] - 8 * U64 * size
+        lines = self._band(p, found)
+        top, top_0, bottom, bottom_0 = lines.top, lines.top_0, lines.bottom, lines.bottom_0
         up, down = np.maximum(here, 0), np.minimum(here, 0)
         difference = -(up * top[:, None] + down * bottom[:, None])
         constant = -dot(up, top_0) - dot(down, bottom_0) + dot(here + difference, p.shift[None])
-        sizes = p.scale * (found.seen[q].magnitude + found.seen[m].magnitude) + 2 * np.abs(p.shift) + size
+        sizes = p.scale * (found.seen[q].magnitude + found.seen[m].magnitude) + 2 * np.abs(p.shift)
+        sizes = sizes + np.maximum(np.abs(lines.low), np.abs(lines.high))
         sizes = sizes + np.abs(top_0) + np.abs(bottom_0) + _ordered(found.seen[v], p.order).magnitude
         constant = constant - lost(here, sizes, prod(q.type.shape))
         back = np.argsort(p.order)
         turned = np.transpose(-difference, (0, 1, *(2 + d for d in back)))
         return Passed([(m, p.scale * difference), (v, turned)], constant, [(q, p.scale * here)])
+
+    def _band(self, p: Pair, found: Bounds) -> Band:
+        """The difference of a pair as a function of that of its operands."""
+        (low, high), (least, most, extra) = self.apart[p.program.node], self._slopes(p, found)
+        # Where the slope of d in e is between least and most.
+        top, top_0 = chord(low, high, least, most)
+        bottom, bottom_0 = chord(-high, -low, least, most)
+        size = np.maximum(np.abs(low), np.abs(high)) * np.maximum(np.abs(least), np.abs(most))
+        ends = [slope * end for slope in (least, most) for end in (low, high)]
+        found_low, found_high = np.minimum.reduce(ends), np.maximum.reduce(ends)
+        top_0, bottom_0 = top_0 + 8 * U64 * size, -bottom_0 - 8 * U64 * size
+        if p.program.kind in ("max", "min"):
+            v, limit = _ordered(found.seen[p.reference.operand], p.order), float(p.reference.limit.reshape(()))
+            slack = 2 * U64 * (v.magnitude + abs(limit))
+            near = band(p.program.kind, low, high, v.low - limit - slack, v.high - limit + slack)
+            is_open = (least != most) & ~np.isnan(near.top_0 + near.bottom_0)
+            top, top_0 = np.where(is_open, near.top, top), np.where(is_open, near.top_0, top_0)
+            bottom, bottom_0 = np.where(is_open, near.bottom, bottom), np.where(is_open, near.bottom_0, bottom_0)
+            found_low, found_high = np.fmax(found_low, near.low), np.fmin(found_high, near.high)
+        return Band(bottom, bottom_0 + extra[0], top, top_0 + extra[1], found_low + extra[0], found_high + extra[1])
 
     def _slopes(self, p: Pair, found: Bounds) -> tuple[Array, Array, tuple[Array, Array]]:
         """The least and the greatest slope of the difference of a pair, and what is added as their limits differ."""
@@ -304,17 +319,6 @@ class Joint(Network):
         with np.errstate(all="ignore"):
             rising = not row.curve.extremes and bool(function.value(np.array(1.0)) < function.value(np.array(2.0)))
         return (0 * steepest if rising else -steepest), steepest, (none, none)
-
-
-def _chord(low: Array, high: Array, least: Array, most: Array) -> tuple[Array, Array]:
-    """The slope and the offset of the lowest line above s * e, for e from low to high and s from least to most."""
-    ends = np.where(low < 0, least, most) * low, np.where(high < 0, least, most) * high
-    with np.errstate(all="ignore"):
-        slope = (ends[1] - ends[0]) / (high - low)
-    slope = np.where(high > low, np.clip(slope, least, most), most)
-    slope = np.where(low >= 0, most, np.where(high <= 0, least, slope))
-    offset = np.maximum(ends[0] - slope * low, ends[1] - slope * high)
-    return slope, np.where((low >= 0) | (high <= 0), 0.0, offset)
 
 
 def _is_same(own: tuple[Node, tuple[int, ...], float], real: tuple[Node, tuple[int, ...]]) -> bool:

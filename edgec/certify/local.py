@@ -21,7 +21,7 @@ import numpy as np
 
 from edgec.certify.elementwise import aligned
 from edgec.certify.maps import Map
-from edgec.certify.planes import Planes
+from edgec.certify.planes import Planes, following_planes
 from edgec.certify.ranges import U64, Array, Range
 from edgec.certify.rules import Elementwise, Moved, Rule, Weighted
 from edgec.ir.graph import Node
@@ -65,7 +65,7 @@ def way(rule: Rule | None, args: Sequence[Range]) -> Way | None:
     if not isinstance(rule, Elementwise):
         return None
     with np.errstate(all="ignore"):
-        planes = _clipped(rule, args) if rule.place.node.op in ("max", "min") else rule.planes(args)
+        planes = _planes(rule, args)
     if planes is None or any(x is not y and not np.array_equal(x, y) for x, y in zip(planes.low, planes.high)):
         return None
     rank, middle = rule.place.node.type.rank, (planes.offset_low + planes.offset_high) / 2
@@ -77,6 +77,12 @@ def way(rule: Rule | None, args: Sequence[Range]) -> Way | None:
     if not all(np.isfinite(x).all() for x in (middle, spread, *slopes.values())):
         return None
     return Way(rule, slopes, middle, spread)
+
+
+def _planes(rule: Elementwise, args: Sequence[Range]) -> Planes | None:
+    if rule.place.node.op in ("max", "min"):
+        return _clipped(rule, args)
+    return following_planes(rule.place, args) if rule.place.steps else rule.planes(args)
 
 
 def _clipped(rule: Elementwise, args: Sequence[Range]) -> Planes | None:

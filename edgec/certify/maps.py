@@ -27,6 +27,8 @@ from edgec.ir.types import Type
 
 #: Bytes that a map may take for its arrays at a time.
 _ROOM = 1 << 27
+#: Bytes of results that are used again from the cache.
+_CACHED = 1 << 20
 
 
 class Map:
@@ -64,7 +66,10 @@ class Map:
         return _in_pieces(g, self.operand.type.shape, lambda part: _applied(back, {seed: part}))
 
     def _by_taps(self, g: Array) -> Array:
-        """A convolution transposed: one matrix product for all taps, whose results are added where each tap reads."""
+        """A convolution transposed: one matrix product for all taps, whose results are added where each tap reads.
+
+        It takes as many arrays at a time as leave these results in the cache.
+        """
         weights, strides, dilations = self.node.args[1].value, self._of("strides"), self._of("dilations")
         groups: int = self.node.attributes["groups"]
         (outputs, per_group, *kernel), space = weights.shape, g.shape[3:]
@@ -73,14 +78,24 @@ class Map:
         apart = weights.reshape(groups, outputs // groups, per_group, len(taps))
         turned = apart.transpose(0, 3, 2, 1).reshape(groups, len(taps) * per_group, outputs // groups)
         rows = g.reshape(count, groups, outputs // groups, prod(space))
-        # Of one channel a group it is a product of numbers, which matrix products are slow for.
-        found = turned * rows if outputs == groups == per_group * groups else turned @ rows
-        split = found.reshape(count, groups, len(taps), per_group, *space)
         result = np.zeros((count, groups, per_group, *self.operand.type.shape[2:]))
-        for k, tap in enumerate(taps):
+        places = []
+        for tap in taps:
             steps = zip(tap, dilations, strides, space)
-            place = (slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in steps)
-            result[(slice(None), slice(None), slice(None), *place)] += split[:, :, k]
+            own = (slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in steps)
+            places.append((slice(None), slice(None), slice(None), *own))
+        is_depthwise = outputs == groups == per_group * groups
+        each = groups * per_group * prod(space) * (1 if is_depthwise else len(taps))
+        size = max(1, _CACHED // (8 * each))
+        for start in range(0, count, size):
+            part, into = rows[start : start + size], result[start : start + size]
+            if is_depthwise:  # a product of numbers, which matrix products are slow for
+                for k, place in enumerate(places):
+                    into[place] += (turned[:, k : k + 1] * part).reshape(-1, groups, 1, *space)
+                continue
+            split = (turned @ part).reshape(-1, groups, len(taps), per_group, *space)
+            for k, place in enumerate(places):
+                into[place] += split[:, :, k]
         return result.reshape(g.shape[0], *self.operand.type.shape)
 
     def _of(self, name: str) -> tuple[int, ...]:

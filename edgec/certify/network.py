@@ -29,6 +29,8 @@ from edgec.text import listed
 
 #: Types that the code computes with as its formulas say.
 _TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64"})
+#: Movements that put every element into one place at most.
+_ONCE = frozenset({"reshape", "transpose", "slice", "pad", "concat"})
 #: Bytes of rows that pass back at a time, and the most numbers of rows in all of them for which ranges are tightened.
 _ROOM, _MOST = 1 << 27, 1 << 33
 #: Free slopes by node: [boxes, 1 or rows, elements...].
@@ -334,15 +336,15 @@ def stored_values(plan: Plan) -> set[Node]:
 
 
 def _settling(order: Iterable[Node], users: Mapping[Node, list[Node]], stored: set[Node]) -> set[Node]:
-    """Nodes each of whose elements goes into one stored element alone, by element-wise operators."""
+    """Nodes each of whose elements goes into one stored element alone, by element-wise operators and movements."""
     found: set[Node] = set()
     for n in reversed(list(order)):
         readers = users.get(n, [])
         if n in stored:
             found.add(n)
-        elif len(readers) == 1 and readers[0] in found and readers[0].op in RANGES:
+        elif len(readers) == 1 and readers[0] in found and list(readers[0].args).count(n) == 1:
             (reader,) = readers
-            if reader.type.shape == n.type.shape and list(reader.args).count(n) == 1:
+            if reader.op in _ONCE or (reader.op in RANGES and reader.type.shape == n.type.shape):
                 found.add(n)
     return found
 

@@ -11,7 +11,6 @@ from math import prod
 from edgec.certify.pair import LEAST, UNIT, Pair, greater, lesser, number
 from edgec.certify.ranges import gamma
 from edgec.frontend.values import Value, constant, emit, select
-from edgec.ir.functions import FUNCTIONS
 
 #: The greatest exponent that is taken, beyond which an element is all of a sum to within a roundoff.
 _GREATEST = 80.0
@@ -19,16 +18,14 @@ _GREATEST = 80.0
 _FARTHEST = 1e5
 
 
-def softmax(x: Pair, axes: Sequence[int]) -> Pair:
-    """The pair of exp(x) / sum(exp(x)) over ``axes``, however x is shifted by the greatest element."""
-    curve = FUNCTIONS["exp"].curve
-    assert curve is not None
+def softmax(x: Pair, axes: Sequence[int], ulp: float) -> Pair:
+    """The pair of exp(x) / sum(exp(x)) over ``axes``, however x is shifted; exp has an error of ``ulp``."""
     added = gamma(prod(x.low.shape[a] for a in axes) + 8, UNIT)
     zero, one = constant(0.0, "f32"), constant(1.0, "f32")
     top, peak = x.high.reduce("max", axes), x.low.reduce("max", axes)
     reach = top - x.low.reduce("min", axes)
     # A power of a rounded difference; then a sum of such powers less one of them, and the quotient of both.
-    power = reach * number(1.05 * UNIT) + number((2 * curve.ulp + 1) * UNIT)
+    power = reach * number(1.05 * UNIT) + number((2 * ulp + 1) * UNIT)
     of_sum = power * number(2.1) + number(1.05 * added)
     lost = power * number(3.2) + number(1.05 * added + 12 * UNIT)
     is_near = reach <= constant(_FARTHEST, "f32")

@@ -107,8 +107,8 @@ def pairs(
 ) -> list[Pair]:
     """Pairs in the order of both lists, none of which crosses another one.
 
-    ``found`` and ``others`` are the values of the bends, one mapping for each sample. Of all such lists of pairs it is
-    the one with the most, and among those the nearest.
+    ``found`` and ``others`` are the values of the bends and of their operands, one mapping for each sample. Of all such
+    lists of pairs it is the one with the most, and among those the nearest.
     """
     if not found:
         return []
@@ -148,21 +148,32 @@ def _pair(
     if p.limit.size != 1 or r.limit.size != 1:
         return None
     low, high = float(p.limit.reshape(())), float(r.limit.reshape(()))
-    x = np.stack([np.asarray(f[p.node], np.float64) - low for f in found])
-    size = np.linalg.norm(x)
-    if not size or not np.isfinite(size):
-        return None
+    x, m = _samples(found, (p.node, p.operand), low, range(p.node.type.rank))
     best: tuple[float, Pair] | None = None
     for order in _orders(p, r):
-        y = np.stack([np.transpose(np.asarray(f[r.node], np.float64), order) - high for f in others])
-        reached = np.linalg.norm(y)
-        if not reached or not np.isfinite(reached):
+        y, v = _samples(others, (r.node, r.operand), high, order)
+        if any(not np.linalg.norm(z) or not np.isfinite(z).all() for z in (x, y, m, v)):
             return None
-        scale = _scale(x, y) if p.kind in ("max", "min", "leaky") else np.ones_like(x[0])
-        away = float(np.linalg.norm(y - scale * x) / reached)
-        if away < FAR and (best is None or away < best[0]):
-            best = away, Pair(p, r, scale, high - scale * low, order)
+        # Of operands: values are at the limit for one side, of which they say no multiple.
+        scale = _scale(m, v) if p.kind in ("max", "min", "leaky") else np.ones_like(x[0])
+        if _apart(scale * x, y) >= FAR:
+            continue
+        score = (_apart(scale * x, y) + min(1.0, _apart(scale * m, v))) / 4
+        if best is None or score < best[0]:
+            best = score, Pair(p, r, scale, high - scale * low, order)
     return best
+
+
+def _samples(
+    found: Sequence[Mapping[Node, Array]], nodes: Sequence[Node], limit: float, order: Sequence[int]
+) -> list[Array]:
+    """Values [samples, elements...] of nodes, less a limit, with their dimensions in an ``order``."""
+    return [np.stack([np.transpose(np.asarray(f[n], np.float64), order) - limit for f in found]) for n in nodes]
+
+
+def _apart(x: Array, y: Array) -> float:
+    """The distance of two arrays, as a part of the size of the second."""
+    return float(np.linalg.norm(y - x) / np.linalg.norm(y))
 
 
 def _scale(x: Array, y: Array) -> Array:

@@ -6,7 +6,7 @@ all inputs at most ``eps`` away from given ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from edgec.certify.choose import MOVEMENTS, is_known, leaky_choice, read_by_sums, terms_of
 from edgec.certify.network import stored_values
 from edgec.certify.pair import Pair, around
-from edgec.certify.pair_rules import RULES, Standing, chosen, leaky
+from edgec.certify.pair_rules import RULES, Standing, chosen, leaky, ulp_of
 from edgec.certify.pair_softmax import softmax
 from edgec.certify.pair_sums import product_of_two, product_with_weights, total
 from edgec.differentiate.composites import softmax_operand
@@ -35,10 +35,11 @@ _EXACT = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "deq
 _ROUNDED = 5
 
 
-def enclosed(plan: Plan) -> Graph:
+def enclosed(plan: Plan, ulps: Mapping[str, float] = {}) -> Graph:
     """The graph of the bounds of a planned network, whose last input is the distance, [1].
 
-    Its outputs are "lower NAME" and "upper NAME" for every output. Raises ModelError for operators without a rule, by
+    Its outputs are "lower NAME" and "upper NAME" for every output; ``ulps`` are errors of functions that are not those
+    of `edgec.ir.functions`. Raises ModelError for operators without a rule, by
     name.
     """
     graph = plan.graph
@@ -53,7 +54,7 @@ def enclosed(plan: Plan) -> Graph:
     while eps in taken:
         eps += "_"
     distance = placeholder(eps, Type("f32", (1,)))
-    made = _Pairs(graph, stored_values(plan), Value(distance))
+    made = _Pairs(graph, stored_values(plan), Value(distance), ulps)
     outputs: list[tuple[str, Node]] = []
     for name, n in graph.outputs:
         pair = made.of(n)
@@ -67,7 +68,8 @@ def enclosed(plan: Plan) -> Graph:
 class _Pairs:
     """Pairs of the values of a graph. Raises ModelError for all operators without a rule together."""
 
-    def __init__(self, graph: Graph, stored: Collection[Node], distance: Value) -> None:
+    def __init__(self, graph: Graph, stored: Collection[Node], distance: Value, ulps: Mapping[str, float]) -> None:
+        self.ulps = ulps
         self.graph, self.distance = graph, distance
         self.fixed = fixed_values(graph)
         self.terms = terms_in_all(graph, self.fixed, stored)
@@ -103,7 +105,7 @@ class _Pairs:
             return _known(Value(n) if n.is_const else constant(self.fixed[n], "f32"))
         operand = _of_softmax(n)
         if operand is not None:
-            return softmax(self.found[operand[0]], operand[1])
+            return softmax(self.found[operand[0]], operand[1], ulp_of("exp", self.ulps))
         if n.op == "select":
             return self._choice(n)
         if n.op in RULES:
@@ -120,7 +122,7 @@ class _Pairs:
     def _standing(self, n: Node) -> Standing:
         terms = self.terms.get(n, 0)
         leaves = tuple(k for k, a in enumerate(n.args) if a not in self.terms or a in self.stored)
-        return Standing(n, terms, leaves)
+        return Standing(n, terms, leaves, ulp_of(n.op, self.ulps))
 
     def _choice(self, n: Node) -> Pair:
         condition, *sides = n.args

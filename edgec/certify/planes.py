@@ -13,13 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgec.certify.curves import RECIPROCAL, SQUARE, Lines, scalar
-from edgec.certify.elementwise import RANGES, Place
+from edgec.certify.elementwise import RANGES, Place, stretched
 from edgec.certify.ranges import U64, Array, Range
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.types import FLOATS
 
 Slopes = tuple[Array, ...]
 _ONE, _ZERO = np.ones(()), np.zeros(())
+#: Steps between the least and the greatest value of a function that steps up to which it has no slope: both planes are
+#: half a step from the middle then, as those with a slope are, and do not carry the operand's own width.
+_JUMPS = 1.0
 
 
 @dataclass(frozen=True)
@@ -138,25 +141,27 @@ def _choice(p: Place, args: Sequence[Range]) -> Planes:
     return Planes(slopes, np.where(known, 0.0, low) + lost, slopes, np.where(known, 0.0, high) + lost)
 
 
-def _cast_planes(p: Place, args: Sequence[Range]) -> Planes:
+def _cast_planes(p: Place, args: Sequence[Range], jumps: float = _JUMPS) -> Planes:
     (a,), source = args, p.node.args[0].type.dtype
     if p.dtype == "bool" and source != "bool":
         return constant_planes(p, args)
     if p.is_float or source not in FLOATS:
         return _linear(_ONE)
-    return _steps(p, a, np.where(a.high + a.error > 0, -1.0, 0.0), np.where(a.low - a.error < 0, 1.0, 0.0), np.trunc)
+    return _steps(
+        p, a, np.where(a.high + a.error > 0, -1.0, 0.0), np.where(a.low - a.error < 0, 1.0, 0.0), np.trunc, jumps
+    )
 
 
-def _steps(p: Place, a: Range, low: Array, high: Array, step: Callable[[Array], Array]) -> Planes:
-    """Between x + low and x + high; whole numbers stay as they are where they have no error."""
+def _steps(p: Place, a: Range, low: Array, high: Array, step: Callable[[Array], Array], jumps: float) -> Planes:
+    """Between x + low and x + high, or constants; whole numbers stay as they are where they have no error."""
     reach = a.error if p.settles else 0 * a.error
     if p.takes_whole:
         low, high = np.where(a.error == 0, 0.0, low), np.where(a.error == 0, 0.0, high)
     reach = reach * (1 + 1e-15)
-    value = step(a.low - reach)
-    fixed = value == step(a.high + reach)  # all are on one step
-    slope = np.where(fixed, 0.0, 1.0)
-    return Planes((slope,), np.where(fixed, value, low - reach), (slope,), np.where(fixed, value, high + reach))
+    least, most = step(a.low - reach), step(a.high + reach)
+    flat = most - least <= jumps
+    slope = np.where(flat, 0.0, 1.0)
+    return Planes((slope,), np.where(flat, least, low - reach), (slope,), np.where(flat, most, high + reach))
 
 
 def constant_planes(p: Place, args: Sequence[Range]) -> Planes:
@@ -166,15 +171,22 @@ def constant_planes(p: Place, args: Sequence[Range]) -> Planes:
     return Planes(flat, found.low, flat, found.high)
 
 
-def _of_scalar(p: Place, args: Sequence[Range]) -> Planes:
+def _of_scalar(p: Place, args: Sequence[Range], jumps: float = _JUMPS) -> Planes:
     (a,), function = args, FUNCTIONS[p.node.op]
     assert function.curve is not None
     if function.curve.steps is not None:
         least, most = function.curve.steps
-        return _steps(p, a, np.full_like(a.low, least), np.full_like(a.low, most), function.numpy)
+        return _steps(p, a, np.full_like(a.low, least), np.full_like(a.low, most), function.numpy, jumps)
     found = scalar(p.node.op)
     assert found is not None
     return _of(found.lines(a.low, a.high))
+
+
+def following_planes(p: Place, args: Sequence[Range]) -> Planes:
+    """The planes of a function that steps, which have a slope wherever it does step."""
+    rank = p.node.type.rank
+    wide = [stretched(a, rank) for a in args]
+    return _cast_planes(p, wide, 0.0) if p.node.op == "cast" else _of_scalar(p, wide, 0.0)
 
 
 #: The planes of every operator here.

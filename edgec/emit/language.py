@@ -180,6 +180,13 @@ CUDA = Language(
         "{name}_training.h": "training/cuda/training.h.jinja",
         "{name}_training.cu": "training/cuda/training.cu.jinja",
     },
+    bounds={
+        "{step}.h": "project/cuda/net.h.jinja",
+        "{step}_kernels.h": "project/cuda/kernels.h.jinja",
+        "{step}.cu": "project/cuda/net.cu.jinja",
+        "{name}_bounds.h": "bounds/cuda/bounds.h.jinja",
+        "{name}_bounds.cu": "bounds/cuda/bounds.cu.jinja",
+    },
 )
 
 OPENCL = Language(

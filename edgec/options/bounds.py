@@ -16,8 +16,8 @@ def bounds_of(given: Mapping[str, Any], device: Device, gpu: Device | None) -> b
     if not given["bounds"]:
         return False
     hint = "leave out --bounds"
-    if device.is_gpu or gpu is not None:
-        raise UsageError("bounds are code for a CPU", hint=f"{hint}, or build for a processor", where=_WHERE)
+    if gpu is not None or device.language not in ("c", "cuda"):
+        raise UsageError("bounds are code in C or CUDA", hint=f"{hint}, or build for a processor", where=_WHERE)
     if given["loss"] is not None:
         raise UsageError(
             "the weights of a training change, and bounds are of those of a build", hint=hint, where=_WHERE

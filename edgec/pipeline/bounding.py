@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from edgec.certify.emitted import require_formulas
 from edgec.certify.network import refuse_kinds
+from edgec.certify.pair_rules import ULPS
 from edgec.certify.pairs_of import enclosed
 from edgec.emit.language import language_of
 from edgec.errors import UsageError
@@ -21,6 +22,14 @@ from edgec.schedule.sharing import sharing
 Make = Callable[[Graph, Mapping[str, tuple[int, int]]], Program]
 
 
+def for_bounds(options: Options) -> Options:
+    """The options with a device whose sums have bounds: tensor cores of GPUs take products apart, so none are used."""
+    device = options.device
+    if not device.is_gpu:
+        return options
+    return replace(options, device=replace(device, gpu=replace(device.gpu, tensor_cores=False)))
+
+
 def with_bounds(program: Program, plan: Plan, options: Options, make: Make) -> Program:
     """The program with the one of its bounds. Raises ModelError for what has no bounds, UsageError for a device."""
     if not language_of(options.device).bounds:
@@ -28,7 +37,7 @@ def with_bounds(program: Program, plan: Plan, options: Options, make: Make) -> P
         raise UsageError(f"bounds are not written in {options.device.language} yet", hint=hint, where="--bounds")
     require_formulas(plan, program, options)
     refuse_kinds(plan)
-    found = make(enclosed(plan), _tiles(program.kernels))
+    found = make(enclosed(plan, ULPS[options.device.language]), _tiles(program.kernels))
     program, bounds = sharing(program, found)
     return replace(program, bounds=bounds)
 

@@ -39,7 +39,7 @@ from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.options import Options
 from edgec.options.overrides import require_known, require_offered
 from edgec.partition import Segment, assign, divide
-from edgec.pipeline.bounding import with_bounds
+from edgec.pipeline.bounding import for_bounds, with_bounds
 from edgec.pipeline.context import Context
 from edgec.pipeline.preprocessing import with_preprocessing
 from edgec.pipeline.retraining import Rounding, Tools, retrained
@@ -234,6 +234,8 @@ def _planned(compressed: Compressed, context: Context) -> Plan:
 
 def schedule(plan: Plan, context: Context) -> Program:
     """Schedule every block on the device that it is assigned to, and all blocks for each level of a library."""
+    if context.options.bounds:
+        context = replace(context, options=for_bounds(context.options))
     program = _scheduled(plan, context)
     if context.options.bounds:
         program = with_bounds(program, plan, context.options, lambda graph, tiles: _of_bounds(graph, tiles, context))

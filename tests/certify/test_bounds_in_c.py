@@ -253,8 +253,6 @@ def test_what_has_no_bounds_is_refused_in_words() -> None:
     with pytest.raises(ModelError, match=r"no code for bounds of 'sin \('wave'\)'") as told:
         built(sine, compile=False)
     assert "certify.md" in str(told.value.hint)
-    with pytest.raises(UsageError, match="code for a CPU"):
-        built(dense(), device="cuda_sm86", compile=False)
     with pytest.raises(UsageError, match="training"):
         built(dense(), loss="mse", compile=False)
     with pytest.raises(UsageError, match="one device"):

@@ -65,7 +65,7 @@ def _dots(r: _Request) -> _Found | None:
 def _contract(r: _Request) -> _Found | None:
     """Tiles; for a vector times a matrix, of which a tile would be mostly empty, a team of threads a result."""
     found = contract(r.flat, r.device, r.weights, r.variant)
-    if found is None or found.rows * found.batches > FEW_ROWS:
+    if found is None or found.rows * found.batches > FEW_ROWS or found.signs == "halved":
         return None if found is None else (found, found.offer)
     team = reduce(r.flat, r.device, r.weights)
     return (team, None) if team is not None and team.lanes else (found, found.offer)

@@ -35,9 +35,19 @@ from edgec.schedule.gpu.kernel import (
     loads_lanes,
     packed_as,
 )
-from edgec.schedule.gpu.product import Loops, product_of
+from edgec.schedule.gpu.product import Loops, Signs, apart_from_signs, product_of
 from edgec.schedule.gpu.sparse import without_zeros
-from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for, turned
+from edgec.schedule.gpu.tiles import (
+    AnyTile,
+    TensorTile,
+    Tile,
+    cycles,
+    has_tensor_cores,
+    is_cluster,
+    offers,
+    tile_for,
+    turned,
+)
 from edgec.schedule.gpu.two_of_four import packed, with_two_of_four
 from edgec.schedule.offer import SparseOffer
 from edgec.schedule.program import Buffer
@@ -72,6 +82,7 @@ class GpuContract(GpuProduct):
     is_cluster: bool = False  # thread blocks of a tile run together; each adds up the parts of its share of the results
     offer: SparseOffer | None = None  # of weights with zeros: the cost without them, and whether they are skipped
     prefetch: Prefetch = ()
+    signs: Signs = "kept"  # those that L is multiplied with: taken off in registers, without tensor cores
 
     @property
     def is_integer(self) -> bool:
@@ -148,6 +159,8 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
     if min(rows, columns) * depth < FEW_PRODUCTS and rows * batches > FEW_ROWS:
         return None
+    can_take_off = device.language == "cuda" and not has_tensor_cores(device)
+    p, signs = apart_from_signs(p) if can_take_off else (p, "kept")
     p, offer = without_zeros(p, device, weights)
     address, batch, m, n, k, s, l, epilogue, accumulator = (
         p.address, p.batch, p.m, p.n, p.k, p.s, p.l, p.epilogue, p.accumulator
@@ -176,7 +189,7 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
                   flat.store, address, last),
         copied(s, s_along, tile), COPIES[0] if in_tiles(tile) else copied(l, l_along, tile), tile,
-        groups_can_sync=device.groups_can_sync, is_cluster=is_cluster(tile, device), offer=offer,
+        groups_can_sync=device.groups_can_sync, is_cluster=is_cluster(tile, device), offer=offer, signs=signs,
     )  # fmt: skip
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
+from typing import Literal
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
-from edgec.schedule.contract.operands import is_repeated
+from edgec.schedule.contract.operands import is_repeated, without_magnitudes
 from edgec.schedule.flat import Flat, is_constant
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.program import Buffer
+
+#: Signs of L in a product: those of its elements; none, as of magnitudes; none in every second row.
+Signs = Literal["kept", "none", "halved"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,22 @@ def product_of(flat: Flat, dtype: str = "f32", open_rows: bool = False) -> Produ
 
 
 Loops = tuple[Expr, ...]
+
+
+def apart_from_signs(p: Product) -> tuple[Product, Signs]:
+    """The product with L itself where it multiplies by magnitudes of a constant L, and the signs that it multiplies by.
+
+    Where L and its magnitudes are multiplied by a row each, these two rows are the innermost loop of m.
+    """
+    l, where = without_magnitudes(p.l)
+    if where is None or not is_fixed(*p.m):
+        return p, "kept"
+    if where.op == "const":
+        return replace(p, l=l), "none"
+    if where not in p.batch:
+        return p, "kept"
+    batch = tuple(v for v in p.batch if v is not where)
+    return replace(p, batch=batch, m=(*p.m, where), l=l), "halved"
 
 
 def _factors(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Loops, Loops, Loops] | None:

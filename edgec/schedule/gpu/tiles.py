@@ -201,7 +201,7 @@ _MULTIPLIED: dict[Precision, Element] = {"fp32": "f32", "tf32": "tf32", "fp16": 
 
 def has_tensor_cores(device: Device) -> bool:
     """Does the device have tensor cores that the templates can use?"""
-    return device.language == "cuda" and device.gpu.compute_capability >= 80
+    return device.language == "cuda" and device.gpu.compute_capability >= 80 and device.gpu.tensor_cores
 
 
 def is_cluster(tile: AnyTile, device: Device) -> bool:
