@@ -23,8 +23,8 @@
     for (ec_int i = 0; i < ${high * 2}; ++i) {
       const float their_base = from[(${high * wide * 4} + i) * ${32 * t.warps}];
       float *const my_base = &base[i / 2][i % 2];
-      const float most = fmaxf(*my_base, their_base), less = most == -(float)INFINITY ? 0.0f : most;
-      const float shrink = ec_exp2(*my_base - less), share = ec_exp2(their_base - less);
+      const float most = fmaxf(*my_base, their_base);
+      const float shrink = ec_rebased(*my_base, most, ${k.unit}), share = ec_rebased(their_base, most, ${k.unit});
       *my_base = most;
       sum[i / 2][i % 2] = sum[i / 2][i % 2] * shrink + from[(${high * wide * 4 + high * 2} + i) * ${32 * t.warps}] * share;
 #pragma unroll

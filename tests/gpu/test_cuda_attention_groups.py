@@ -61,6 +61,25 @@ def test_groups_attend_as_the_reference(
         assert difference(got, want[output], TOLERANCE["fp16"] * (8 if precision == "bf16" else 1)) is None, output
 
 
+@pytest.mark.parametrize("device", ["cuda_sm90", "jetson"])
+def test_padding_by_large_finite_scores(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tile of keys, and whole rows, that are masked by a large finite number, which no unit may round away."""
+    monkeypatch.setattr(scheduled, "GROUP_KEYS", 1)
+    large = np.array([-1e4, -3e8, -1e9, -3e38, np.finfo(np.float32).min, 3e8])
+    masks = [np.where(np.arange(160) < end, number, 0) for number in large for end in (70, 160)]
+    q, k, v = (value(name, 1, rows, 64) for name, rows in (("q", 72), ("k", 160), ("v", 160)))
+    g = graph(attention(q, k, v, value("mask", 1, 72, 160)))
+    chosen = replace(load_device(device), precision="fp16")
+    network = emulate({"net": g}, tmp_path, chosen)["net"]
+    assert isinstance(network, Emulated)
+    (found,) = (k.schedule for k in network.program.kernels)
+    assert isinstance(found, GpuAttention) and found.tile.high and found.tile.by_group == (device == "cuda_sm90")
+    given = arrays(g, 1) | {"mask": np.tile(np.array(masks, np.float32), (6, 1))[None]}
+    want = evaluate.run(g, given)
+    for output, got in network(given).items():
+        assert difference(got, want[output], TOLERANCE["fp16"]) is None, output
+
+
 def test_groups_take_long_attention_in_halves_alone() -> None:
     long = 16, 1024, 1024, 64, 64
 

@@ -89,6 +89,18 @@ EC_DEVICE unsigned char *ec_shared(void) {
 EC_DEVICE float ec_exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 #endif
 #define EC_LOG2E 1.44269504f
+/* Softmax weights are 2^(x * unit + ec_less(base, unit)), of x = score or, where the base ec_is_far, x = score - base: its
+ * rounded product with the unit may be off by more than weights have room for. ec_rebased: what weights are scaled by when
+ * another base takes the place of one. */
+EC_DEVICE bool ec_is_far(float base, float unit) { return fabsf(base * unit) > 16777216.0f && base != -(float)INFINITY; }
+EC_DEVICE float ec_less(float base, float unit) { return fabsf(base * unit) > 16777216.0f ? 0.0f : -(base * unit); }
+EC_DEVICE float ec_power(float score, float base, float unit) {
+  return fmaf(ec_is_far(base, unit) ? score - base : score, unit, ec_less(base, unit));
+}
+EC_DEVICE float ec_rebased(float from, float to, float unit) {
+  if (from == -(float)INFINITY) return 1.0f; /* there are no weights */
+  return ec_exp2(ec_power(from, to, unit) - ec_power(from, from, unit));
+}
 EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
 EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }
