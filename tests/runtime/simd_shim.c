@@ -30,7 +30,7 @@
 MAP(exp) MAP(expm1) MAP(log) MAP(log1p) MAP(tanh) MAP(sigmoid) MAP(silu) MAP(softplus)
 MAP(erf) MAP(sin) MAP(cos)
 MAP(abs) MAP(neg) MAP(sqrt) MAP(floor) MAP(ceil) MAP(trunc) MAP(round)
-MAP2(min) MAP2(max) MAP2(pow)
+MAP2(min) MAP2(max) MAP2(pow) MAP2(fmod)
 COMPARE(lt) COMPARE(le) COMPARE(eq) COMPARE(ne) COMPARE(gt) COMPARE(ge)
 
 int lanes(void)
