@@ -15,7 +15,7 @@ from edgec.fuse.plan import copy_block
 from edgec.ir.graph import Node
 from edgec.ir.lanes import NARROWEST
 from edgec.ir.vector import LANES
-from edgec.schedule.layout import channel_of, is_by_channel, slides_along_rows
+from edgec.schedule.layout import channel_of, innermost_dimensions, is_by_channel, slides_along_rows
 from edgec.schedule.storage import reading_copies
 
 #: Elements of a value, at least: of fewer, another kernel takes longer than accesses one by one.
@@ -33,9 +33,17 @@ def with_turned_copies(plan: Plan, device: Device) -> Plan:
     inputs: dict[Node, Block] = {}
     results: dict[Node, Block] = {}
     blocks: list[Block] = []
+    lanes = device.vector_lanes
+    inner: dict[Node, int] | None = None
     for block in plan.blocks:
         channel = channel_of(block) if block.kind in ("contract", "window") else None
-        if channel is None or slides_along_rows(block, device.vector_lanes):
+        if channel is not None and slides_along_rows(block, lanes):  # where what it reads lies in rows, too
+            if inner is None and block.output in named:
+                inner = innermost_dimensions(plan, lanes)
+            read = [plan.root_of(n)[0] for n in block.inputs if n.op not in ("input", "const")]
+            if block.output not in named or inner is None or not any(inner.get(n) == channel for n in read):
+                channel = None
+        if channel is None:
             blocks.append(block)
             continue
         made, result = block, block.output
