@@ -196,7 +196,7 @@ def with_columns_as_stored(flat: Flat, weights: Weights) -> Flat:
     for inner in (v for v in loops if coefficient(flat.address, v) == 1):
         for outer in (v for v in loops if v is not inner and mergeable(v, inner, [flat.address])):
             apart = [e for e in X.loads(flat.body) if e.args and not mergeable(outer, inner, e.args)]
-            if apart and all(_is_laid_out(e) for e in apart):
+            if apart and all({outer, inner} <= X.free_variables(e) and _is_laid_out(e) for e in apart):
                 return with_columns_as_stored(_in_order_of_store(flat, outer, inner, weights), weights)
     return flat
 
