@@ -16,8 +16,8 @@ GPU, in one run. Milliseconds are of the GPU: the median of seven times 100 runs
 times up to 30 runs of PyTorch, with pictures channels last: eagerly, as a CUDA graph, and through torch.compile
 (`reduce-overhead`; `max-autotune` takes minutes a module and was not tried). fp32 is without TF32 in both, tf32 is
 products in TF32, fp16 is weights and activations in fp16. `faster` is PyTorch's best over edgec; PyTorch has no int8
-here, so that int8 stands beside edgec's own fp16. A mode that was not asked for, or that a module cannot be captured or
-compiled for in time, has a dash.
+here, so that int8 stands beside edgec's own fp16. A mode that a module cannot be captured or compiled for in time, or
+that was not asked for, has a dash; without a column, no row was.
 
 Errors are the largest difference from onnxruntime in fp32 over the largest value; behind a semicolon, for int8, from
 the evaluation of the quantized graph in numpy. int8 is calibrated on the one input that it is compared on.
@@ -35,12 +35,13 @@ def text(rows: Sequence[Row]) -> str:
     timed = [r for r in rows if isinstance(r.get("ms"), float)]
     half = {r["network"]: r["ms"] for r in timed if r["precision"] == "fp16"}
     timed.sort(key=lambda r: (r["network"], r["precision"]))
+    modes = [m for m in MODES if any(m in r.get("torch", {}) for r in timed)]
     table = [
         [r["network"], r["precision"], _error(r), str(r["kernels"]), f"{r['ms']:.3f}",
-         *(_shown(r.get("torch", {}).get(m)) for m in MODES), _faster(r, half)]
+         *(_shown(r.get("torch", {}).get(m)) for m in modes), _faster(r, half)]
         for r in timed
     ]  # fmt: skip
-    head = ["network", "precision", "error", "kernels", "edgec", *(f"PyTorch {m}" for m in MODES), "faster"]
+    head = ["network", "precision", "error", "kernels", "edgec", *(f"PyTorch {m}" for m in modes), "faster"]
     parts = [HEAD, _summary(timed, half), markdown(head, table, text_columns=2)]
     left = [r for r in rows if r not in timed]
     if left:

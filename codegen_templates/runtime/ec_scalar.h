@@ -227,11 +227,14 @@ EC_UNSIGNED(uint64_t, uint64_t)
 #undef EC_UNSIGNED
 
 /* Floating point: a NaN operand gives NaN, as numpy's maximum and minimum have it. */
+#ifndef EC_INVERSE /* some processors have an instruction for it */
+#define EC_INVERSE(x) (1 / (x))
+#endif
 #define EC_FLOATING(T, S)                                                                          \
   EC_SCALAR T ec_max_##T(T a, T b) { return a > b || a != a ? a : b; }                             \
   EC_SCALAR T ec_min_##T(T a, T b) { return a < b || a != a ? a : b; }                             \
   EC_SCALAR T ec_sign_##T(T a) { return a != a ? a : (T)((a > 0) - (a < 0)); }                     \
-  EC_SCALAR T ec_sigmoid_##T(T a) { return 1 / (1 + exp##S(-a)); }                                 \
+  EC_SCALAR T ec_sigmoid_##T(T a) { return EC_INVERSE(1 + exp##S(-a)); }                           \
   EC_SCALAR T ec_floormod_##T(T a, T b) {                                                          \
     T r = fmod##S(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }                    \
   EC_SCALAR T ec_floordiv_##T(T a, T b) { /* exact where a / b would round up to a whole number */   \

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.graph import Node
+from edgec.ir.index import upper
 from edgec.ir.lanes import NARROWEST
 from edgec.schedule.chain import PrivateVectors, chained
 from edgec.schedule.choose import Request, choose, packed
@@ -40,6 +42,8 @@ from edgec.text import listed, printable
 
 #: One of so many matmuls of a network stays in fp32 (see ``leading``): with fp32 and with fp16 accumulation.
 DEEP, DEEP_IN_HALVES = 32, 6
+#: Terms of a sum that needs no fp32.
+LONG_SUM = 512
 
 DEFAULTS = ScheduleOptions()
 NO_PANELS: Mapping[Node, FewBits] = MappingProxyType({})
@@ -90,18 +94,30 @@ def leading(plan: Plan, device: Device) -> int:
     """Number of leading blocks that compute in fp32 although the device's precision is lower: up to the last matmul
     that stays in fp32.
 
-    With CUDA these are the first matmul and one more for every 32; with fp16 accumulation, one for every six. It is 0
-    where the first matmul reads a value that is normalized at run time, as in transformers: there it gains nothing (the
-    error of BERT-base is 1.9e-3 without and 2.2e-3 with fp32 blocks; that of GPT-2 is 1.1e-3 in both cases).
+    With CUDA these are the first matmul and one more for every 32; with fp16 accumulation, one for every six. They end
+    before a first matmul (on a GPU any) that reads a value that is normalized at run time, as in transformers: there
+    fp32 gains nothing (the error of BERT-base is 1.9e-3 without and 2.2e-3 with fp32 blocks; that of GPT-2 is 1.1e-3 in
+    both cases); on a GPU also before one with long sums, in which rounding errors average out.
     """
     if device.language != "cuda" and not device.has_fp16_fma:
         return 0
     products = [number for number, block in enumerate(plan.blocks) if block.kind == "contract"]
-    rows = {block.output for block in plan.blocks if block.kind == "row"}
-    if not products or not rows.isdisjoint(plan.blocks[products[0]].inputs):
+    if not products:
         return 0
     count = len(products) // DEEP_IN_HALVES if device.has_fp16_fma else len(products) // DEEP + 1
+    rows = {block.output for block in plan.blocks if block.kind == "row"}
+    for place, block in enumerate(plan.blocks[number] for number in products[:count]):
+        is_normalized = not rows.isdisjoint(block.inputs) and (device.is_gpu or not place)
+        if is_normalized or (device.is_gpu and _longest_sum(block) >= LONG_SUM):
+            count = place
+            break
     return products[count - 1] + 1 if count else 0
+
+
+def _longest_sum(block: Block) -> float:
+    """Terms of the longest sum of a block's formula."""
+    sums = [e for e in X.walk(block.formula.body) if e.op == "reduce"]
+    return max((upper(prod(v.extent for v in e.value[1])) for e in sums), default=0)
 
 
 def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: Callable[[str], None] | None) -> Program:

@@ -36,6 +36,8 @@ from edgec.schedule.contract.int8_dot import BYTES
 LEAST = 1 << 12
 #: The same for values of a training step on a GPU.
 LEAST_OF_A_STEP = 1 << 14
+#: Inputs of a network from so many elements on are copied on a GPU: with fewer a launch costs more than the copy gains.
+LEAST_OF_AN_INPUT = 1 << 20
 #: From this many multiply-adds per element on, the cost of a copy in 16 bits is small compared with the arithmetic.
 WORTH_A_COPY = 64
 #: Operators whose results are as large as their operands.
@@ -170,11 +172,11 @@ def _factors(block: Block) -> set[Node]:
 def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = None, is_step: bool = False) -> Plan:
     """The plan with copies, to be kept in 16 bits, of what products (of ``chosen`` layers) and others read.
 
-    On a GPU they are of a training step's weights and samples: tensor cores' operands are then copied to shared
-    memory as they are, by all the products that read them.
+    On a GPU they are of inputs, such as a training step's weights and samples: tensor cores' operands are then copied
+    to shared memory as they are, by all the products that read them.
     """
     if device.is_gpu:
-        if not is_step or device.language != "cuda" or half_dtype(device) is None:
+        if device.language != "cuda" or half_dtype(device) is None:
             return plan
     elif narrow_dtype(device) != "bf16" and not device.has_fp16_fma and chosen is None:
         return plan
@@ -187,7 +189,8 @@ def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = Non
             products.setdefault(node, []).append(block)
         others |= _read_beside(block, factors)
     placed = set(plan.aliases) | {p.parent for p in plan.aliases.values()} | set(plan.halos) | set(plan.guards)
-    inputs, least = frozenset(plan.graph.inputs), LEAST_OF_A_STEP if device.is_gpu else LEAST
+    inputs = frozenset(plan.graph.inputs)
+    least = LEAST if not device.is_gpu else LEAST_OF_A_STEP if is_step else LEAST_OF_AN_INPUT
     copies = {
         n: copy_block(n, n, ("narrow",))
         for n, blocks in products.items()

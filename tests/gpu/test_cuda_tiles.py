@@ -45,12 +45,12 @@ def products(bytes_: bool) -> Graph:
     return graph(*made)
 
 
-@pytest.mark.parametrize("element", ["f16", "f32", "s8"])
+@pytest.mark.parametrize("element", ["f16", "f32", "tf32", "s8"])
 def test_weights_that_lie_tile_by_tile(element: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    precision = "fp32" if element == "f32" else "fp16"
+    precision = {"f32": "fp32", "tf32": "tf32"}.get(element, "fp16")
     found = load_device("cuda_sm90")
     device = replace(found, precision=precision, gpu=replace(found.gpu, l2_bytes=1 << 16))  # weights come ahead
-    step = {"f16": 16, "f32": 8, "s8": 32}[element]
+    step = {"f16": 16, "f32": 8, "tf32": 8, "s8": 32}[element]
     left = [
         TensorTile(m, n, steps * step, *warps, stages, split, element, True)
         for m, n, *warps, steps, stages, split in TILES

@@ -42,6 +42,18 @@ static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned group
 
 #define EC_SCALAR static __device__ __forceinline__
 #define EC_INT int /* positions: no buffer has 2^31 elements */
+/* 1 / x, to one unit in the last place where that is a normal number; without the branches of a division. */
+EC_SCALAR float ec_inverse(float x) {
+#ifdef __CUDA_ARCH__
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return inverse;
+#else
+  return 1 / x;
+#endif
+}
+EC_SCALAR double ec_inverse(double x) { return 1 / x; }
+#define EC_INVERSE(x) ec_inverse(x)
 #include "ec_scalar.h"
 
 #define restrict __restrict__
@@ -81,6 +93,8 @@ EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
 EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }
 EC_DEVICE void ec_warp_barrier(void) { __syncwarp(); }
+/* Does it hold for any lane of the warp? */
+EC_DEVICE bool ec_any(bool x) { return __any_sync(0xffffffffu, x); }
 /* The value of the lane whose number differs in these bits. */
 EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
 /* Reads memory that another thread block has written. */
@@ -213,8 +227,12 @@ template <int BYTES> EC_DEVICE void ec_fill(void *to, unsigned fill) {
   for (int i = 0; i < BYTES / 4; ++i) ((unsigned *)&piece)[i] = fill;
   *(typename ec_piece<BYTES>::type *)to = piece;
 }
+#ifndef EC_ON_CPU
+static __device__ uint4 ec_zeros;
+#endif
 template <int BYTES> EC_DEVICE void ec_copy_if(void *to, const void *from, bool there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if (!there) from = &ec_zeros; /* on H100, copies of no bytes from a null pointer ended kernels now and then */
   const unsigned place = (unsigned)__cvta_generic_to_shared(to), bytes = there ? BYTES : 0;
   if (BYTES == 16) /* bypasses L1, which smaller copies cannot */
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
@@ -373,14 +391,18 @@ EC_MULTIPLY_SPARSE(ec_multiply_sparse_u8_u8, "m16n8k64.row.col.s32.u8.u8.s32", i
 /* Products of groups of four warps (compute capability 9.0): factors in shared memory, in rows of 128 bytes that begin at
  * multiples of 1024 and have their 16-byte chunks in an order that depends on the row. Between ec_group_begin and
  * ec_group_commit products are started; ec_group_wait waits until all but the last so many commits are done. What threads
- * have stored there, or copied, is seen after ec_group_sees_copies and a barrier. ec_matrix describes a factor: its place and,
- * where rows of one step of the sum are longer than 128 bytes, how far the next part of them is. */
+ * have stored there, or copied, is seen after ec_group_sees_copies and a barrier. The compiler does not know when registers of
+ * a product are read and written: they are ec_group_settled before ec_group_begin where they have been changed, and after
+ * ec_group_wait. ec_matrix describes a factor: its place and, where rows of one step of the sum are longer than 128 bytes, how
+ * far the next part of them is. */
 #ifdef EC_ON_CPU
 EC_DEVICE unsigned char *ec_aligned(unsigned char *p) { return p; }
 EC_DEVICE void ec_group_sees_copies(void) {}
 EC_DEVICE void ec_group_begin(void) {}
 EC_DEVICE void ec_group_commit(void) {}
 template <int COMMITS> EC_DEVICE void ec_group_wait(void) {}
+template <int WIDE> EC_DEVICE void ec_group_settled(float (&)[WIDE][4]) {}
+template <int WIDE> EC_DEVICE void ec_group_settled(unsigned (&)[WIDE][4]) {}
 #elif !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 EC_DEVICE unsigned char *ec_aligned(unsigned char *p) { return p + (-(unsigned)__cvta_generic_to_shared(p) & 1023u); }
 EC_DEVICE void ec_group_sees_copies(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -388,6 +410,14 @@ EC_DEVICE void ec_group_begin(void) { asm volatile("wgmma.fence.sync.aligned;" :
 EC_DEVICE void ec_group_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int COMMITS> EC_DEVICE void ec_group_wait(void) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COMMITS) : "memory");
+}
+template <int WIDE> EC_DEVICE void ec_group_settled(float (&x)[WIDE][4]) {
+#pragma unroll
+  for (int i = 0; i < WIDE * 4; ++i) asm volatile("" : "+f"(x[i / 4][i % 4]) :: "memory");
+}
+template <int WIDE> EC_DEVICE void ec_group_settled(unsigned (&x)[WIDE][4]) {
+#pragma unroll
+  for (int i = 0; i < WIDE * 4; ++i) asm volatile("" : "+r"(x[i / 4][i % 4]) :: "memory");
 }
 EC_DEVICE unsigned long long ec_matrix(const void *p, unsigned next_part) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(p);

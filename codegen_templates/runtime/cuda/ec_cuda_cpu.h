@@ -200,6 +200,13 @@ struct ec_fibers {
 static inline __attribute__((unused)) void __syncwarp() {}
 static inline __attribute__((unused)) void __syncthreads() { ec_fibers::all().barrier(); }
 static inline __attribute__((unused)) void __threadfence() {}
+static inline __attribute__((unused)) int __any_sync(unsigned, int x) {
+  ec_fibers &f = ec_fibers::all();
+  f.show(&x, sizeof x);
+  int any = 0;
+  for (unsigned lane = 0; lane < ec_fibers::WARP; ++lane) any |= f.seen(lane).words[0] != 0;
+  return any;
+}
 static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, int bits) { return ec_fibers::all().exchange(x, bits); }
 template <class T> static inline T __shfl_sync(unsigned, T x, int lane) {
   ec_fibers &f = ec_fibers::all();
@@ -336,23 +343,33 @@ EC_SPARSE_BYTES(ec_multiply_sparse_u8_u8, uint8_t, uint8_t)
 #undef EC_SPARSE_BYTES
 
 /* The element of step ``k`` of a row of a factor of a group of warps, at ``p`` and what follows. */
-template <bool TURNED, float (*NUMBER)(uint16_t)> static inline float ec_group_element(const uint16_t *p, unsigned row, unsigned k) {
+template <bool TURNED> static inline uint16_t ec_group_bits(const uint16_t *p, unsigned row, unsigned k) {
   const uintptr_t at = (uintptr_t)p + (TURNED ? row / 64 * 8192 + k * 128 + row % 64 * 2 : row * 128 + k * 2);
   uint16_t bits;
   memcpy(&bits, (const void *)(at ^ (at >> 7 & 7) << 4), 2);
-  return NUMBER(bits);
+  return bits;
 }
 template <int WIDE, bool S_TURNED, bool L_TURNED, float (*NUMBER)(uint16_t)>
 static inline __attribute__((unused)) void ec_group_multiply_on_cpu(float (&sums)[WIDE][4], const uint16_t *s, const uint16_t *l) {
   const unsigned thread = ec_fibers::all().thread.x, lane = thread % 32, first = thread / 32 % 4 * 16 + lane / 4;
   float rows[2][16];
-  for (unsigned k = 0; k < 32; ++k) rows[k / 16][k % 16] = ec_group_element<S_TURNED, NUMBER>(s, first + k / 16 * 8, k % 16);
+  for (unsigned k = 0; k < 32; ++k) rows[k / 16][k % 16] = NUMBER(ec_group_bits<S_TURNED>(s, first + k / 16 * 8, k % 16));
   for (unsigned i = 0; i < WIDE * 2; ++i)
     for (unsigned k = 0; k < 16; ++k) {
-      const float x = ec_group_element<L_TURNED, NUMBER>(l, i / 2 * 8 + lane % 4 * 2 + i % 2, k);
+      const float x = NUMBER(ec_group_bits<L_TURNED>(l, i / 2 * 8 + lane % 4 * 2 + i % 2, k));
       sums[i / 2][i % 2] += rows[0][k] * x;
       sums[i / 2][i % 2 + 2] += rows[1][k] * x;
     }
+}
+template <int WIDE, bool TURNED, void (*MULTIPLY)(float (&)[4], const unsigned (&)[4], unsigned, unsigned)>
+static inline __attribute__((unused)) void ec_group_multiply_rows_on_cpu(float (&sums)[WIDE][4], const unsigned (&rows)[4], const uint16_t *l, bool adds) {
+  const unsigned lane = ec_fibers::all().thread.x % 32;
+  for (unsigned j = 0; j < WIDE; ++j) {
+    unsigned two[2] = {};
+    for (unsigned k = 0; k < 4; ++k) two[k / 2] |= (unsigned)ec_group_bits<TURNED>(l, j * 8 + lane / 4, k / 2 * 8 + lane % 4 * 2 + k % 2) << k % 2 * 16;
+    if (!adds) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
+    MULTIPLY(sums[j], rows, two[0], two[1]);
+  }
 }
 
 #define EC_MULTIPLY_BYTES(NAME, S, L)                                                              \

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import log
 
 from edgec.emit.c_expression import extent_text
-from edgec.emit.c_literal import STORAGE
+from edgec.emit.c_literal import STORAGE, literal
 from edgec.emit.gpu.slots import Slot, SlotView
 from edgec.fuse.attention import DOT, MIXED
 from edgec.ir import expr as X
@@ -114,9 +115,27 @@ class AttentionView(SlotView):
     def otherwise(self) -> str:
         return " : -(float)INFINITY" if self.exists("m", "n") else ""
 
+    def some(self, condition: str, extent: Extent, tile: int) -> str:
+        """``condition``, which all of an extent meet, where tiles reach beyond it; else nothing."""
+        return "" if _divides(tile, extent) else condition % extent_text(extent)
+
+    @property
+    def scale(self) -> float | None:
+        """The positive number that a score is the inner product times; None of other scores."""
+        score = self.params.score
+        factors = score.args if score.op == "mul" else (score, X.const(1.0))
+        found = (b.value for a, b in (factors, factors[::-1]) if a is DOT and b.op == "const" and b.value > 0)
+        return next(map(float, found), None)
+
+    @property
+    def unit(self) -> str:
+        """Score to the power of two of its softmax weight."""
+        return literal((self.scale or 1.0) / log(2), "f32")
+
     @property
     def slots(self) -> list[Slot]:
-        return [self.query, self.key, self.value, self.score]
+        is_scaled = self.tile.high and self.scale is not None
+        return [self.query, self.key, self.value, *([] if is_scaled else [self.score])]
 
     @cached_property
     def query(self) -> Slot:

@@ -6,7 +6,7 @@ products run on tensor cores where the device has them for its precision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -21,11 +21,17 @@ from edgec.schedule.attention.mask import by_position
 from edgec.schedule.attention.relative_bias import as_toeplitz
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
-from edgec.schedule.gpu.tiles import Element, has_tensor_cores, multiplied
+from edgec.schedule.gpu.tiles import SWIZZLED, Element, has_tensor_cores, multiplied
 from edgec.schedule.program import Buffer
 
 #: Rows of a tensor core instruction; queries and keys of one thread without tensor cores.
 ROWS, EACH = 16, 4
+#: Queries, and keys of a tile, of a group of warps; from so many keys on, groups gain.
+OF_A_GROUP, GROUP_KEYS = 64, 256
+#: The largest head of a group, and how much larger it may be made by zeros.
+LARGEST_OF_A_GROUP, ROOM_OF_A_GROUP = 128, 1.35
+#: Two groups share keys where there are blocks for less than this part of what a multiprocessor holds at once.
+SLICED = 0.7
 #: Share of the multiprocessors that must get a block; with fewer, blocks are made smaller.
 FULL = 0.85
 
@@ -36,7 +42,7 @@ class AttentionTile:
 
     Each of ``slices`` sets of threads has its part of the keys. On tensor cores a warp has ``high`` times 16 of the
     queries; shared memory holds ``stages`` tiles of keys and values, or receives them. ``element`` is the type of the
-    factors.
+    factors. With ``by_group`` four warps multiply 64 queries by all keys at once, which shared memory has swizzled.
     """
 
     queries: int
@@ -47,6 +53,7 @@ class AttentionTile:
     high: int = 0
     slices: int = 1
     stages: int = 1
+    by_group: bool = False
 
     @property
     def bytes(self) -> int:
@@ -70,12 +77,12 @@ class AttentionTile:
     @property
     def pitch(self) -> int:
         """The stride of queries and keys in shared memory, in elements."""
-        return self.features + self.chunk
+        return self.features + self.chunk * (not self.by_group)
 
     @property
     def value_pitch(self) -> int:
         """The stride of values in shared memory, in elements."""
-        return self.width + self.chunk
+        return self.width + self.chunk * (not self.by_group)
 
     @property
     def stage(self) -> int:
@@ -104,7 +111,12 @@ class AttentionTile:
             sums = (self.slices - 1) * self.queries // EACH * self.keys // EACH // self.slices * self._held
             return 4 * max(self.features * (self.queries + 4) + self.slices * self.slice, sums)
         operands = self.bytes * (self.queries * self.pitch + self.stages * self.stage)
-        return max(operands, 4 * (self.slices - 1) * self.queries * (self.width + 8))
+        return max(operands, 4 * (self.slices - 1) * self.queries * (self.width + 8)) + SWIZZLED * self.by_group
+
+    @property
+    def beside(self) -> int:
+        """Thread blocks of a multiprocessor that registers suffice for."""
+        return max(1, 65536 // (self.threads * (self.width + self.keys // self.slices)))
 
 
 @dataclass(frozen=True)
@@ -157,7 +169,8 @@ class GpuAttention(GpuKernel):
     @property
     def describe(self) -> str:
         t = self.tile
-        where = f" on tensor cores ({t.element}), {t.warps} x {t.slices} warps" if t.high else ""
+        warps = f"{t.warps // 4} x {t.slices} groups of four warps" if t.by_group else f"{t.warps} x {t.slices} warps"
+        where = f" on tensor cores ({t.element}), {warps}" if t.high else ""
         sizes = f"{extent(self.m)} queries, {extent(self.n)} keys of {self.features}, values of {most(self.d)}"
         blocks = f"blocks of {t.queries} x {t.keys}"
         if self.listed is not None:
@@ -170,7 +183,9 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
     p = parts_of(flat, weights)
     if p is None or not is_fixed(*p.loops):
         return None
-    tile = tile_for(prod(map(most, p.loops)), most(p.m), most(p.n), prod(map(most, p.k)), most(p.d), device)
+    tile = tile_for(
+        prod(map(most, p.loops)), most(p.m), most(p.n), prod(map(most, p.k)), most(p.d), device, p.seen is not None
+    )
     if tile is None:
         return None
     last = p.k[-1] if p.k else X.const(0)
@@ -204,8 +219,16 @@ def largest_head(device: Device) -> int:
     return next((h for h in range(256, 0, -16) if tile_for(1, 64, 64, h, h, device) is not None), 0)
 
 
-def tile_for(batches: int, queries: int, keys: int, features: int, width: int, device: Device) -> AttentionTile | None:
-    """The largest block of queries that occupies most multiprocessors; None where none fits."""
+def tile_for(
+    batches: int, queries: int, keys: int, features: int, width: int, device: Device, hides: bool = False
+) -> AttentionTile | None:
+    """The largest block of queries that occupies most multiprocessors; None where none fits.
+
+    Where a mask ``hides`` keys, blocks take half of the time.
+    """
+    blocks = batches * -(-queries // OF_A_GROUP) / device.gpu.multiprocessors / (2 if hides else 1)
+    if (tile := _group_tile(blocks, queries, keys, features, width, device)) is not None:
+        return tile
     offers = _tensor_tiles(features, width, device) if has_tensor_cores(device) else _tiles(features, width)
     shuffles = device.language == "cuda"  # else threads exchange scores through shared memory
     own = device.largest_shared_bytes
@@ -232,6 +255,21 @@ def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTi
                 tile = AttentionTile(16 * high * warps, keys * slices, features, width, element, high, slices, stages)
                 found.append(tile)
     return found
+
+
+def _group_tile(
+    blocks: float, queries: int, keys: int, features: int, width: int, device: Device
+) -> AttentionTile | None:
+    """The tile of groups of warps, of so many ``blocks`` for a multiprocessor; None where they gain nothing."""
+    element = multiplied(device)
+    if not device.has_warp_groups or element not in HALF or queries < OF_A_GROUP or keys < GROUP_KEYS:
+        return None
+    padded = [-(-x // 64) * 64 for x in (features, width)]
+    if max(padded) > LARGEST_OF_A_GROUP or sum(padded) > ROOM_OF_A_GROUP * (features + width):
+        return None
+    features, width = padded
+    tile = AttentionTile(OF_A_GROUP, OF_A_GROUP, features, width, element, 1, 1, 2, by_group=True)
+    return tile if blocks >= SLICED * tile.beside else replace(tile, keys=2 * OF_A_GROUP, slices=2)
 
 
 def _tiles(features: int, width: int) -> list[AttentionTile]:

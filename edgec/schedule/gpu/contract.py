@@ -286,6 +286,7 @@ def _packed(
     if isinstance(tile, Tile) and tile.chunk > 1:
         return _in_dots(values, outer, k, n, weights, kind, tile.chunk)
     if isinstance(tile, TensorTile) and in_tiles(tile):
+        values = as_tf32(values) if tile.element == "tf32" else values
         values = values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1)
         tiles = packed(values[0], tile)[None] if tile.two_of_four else cut(values, tile)
         buffer = weights.add(tiles)
@@ -321,6 +322,13 @@ def _in_dots(
     row, column = X.fresh(dots * size), X.fresh(columns)
     place = positions.linearize((*outer, row // size, column, row % size), (*map(most, outer), dots, columns, size))
     return X.load(buffer, (place,), kind), (row,), (column,)
+
+
+def as_tf32(values: np.ndarray) -> np.ndarray:
+    """Finite floats rounded to what tensor cores take of them: 10 bits of mantissa."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(values), rounded.view(np.float32), values)
 
 
 def cut(values: np.ndarray, tile: TensorTile) -> np.ndarray:

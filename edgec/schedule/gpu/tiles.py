@@ -260,7 +260,7 @@ def offers(columns: int, depth: int, device: Device, element: str, constant: boo
         yield tile
         whole = replace(tile, whole=True)
         # fp32 gains nothing from that: splitting factors takes the time.
-        if constant and device.gpu.compute_capability >= 90 and tile.bytes < 4 and whole.takes(columns, depth):
+        if constant and device.gpu.compute_capability >= 90 and tile.element != "f32" and whole.takes(columns, depth):
             yield whole
 
 
