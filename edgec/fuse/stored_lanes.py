@@ -40,7 +40,7 @@ def columns_in_runs(split: Split) -> tuple[int, int]:
         if run > best[1]:
             best = (prod(map(most, columns)), run)
         shared = frozenset(split.variables) & X.free_variables(factor) & other
-        if constant and best == (1, 1) and any(most(v) > 1 for v in shared):
+        if constant and columns and best == (1, 1) and any(most(v) > 1 for v in shared):
             return prod(map(most, columns)), 1  # a group's: lanes along groups have no kernel of products
     return best
 
