@@ -187,7 +187,9 @@ class GpuAttention(GpuKernel):
         t = self.tile
         where = ""
         if t.high:
-            warps = f"{t.warps // 4} x {t.slices} groups of four warps" if t.by_group else f"{t.warps} x {t.slices} warps"
+            warps = (
+                f"{t.warps // 4} x {t.slices} groups of four warps" if t.by_group else f"{t.warps} x {t.slices} warps"
+            )
             where = f" on tensor cores ({t.element}), {warps}"
         sizes = f"{extent(self.m)} queries, {extent(self.n)} keys of {self.features}, values of {most(self.d)}"
         blocks = f"blocks of {t.queries} x {t.keys}"
