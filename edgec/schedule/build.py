@@ -82,7 +82,8 @@ def schedule(
     """
     if options.numeric == "exact" and device.has_fp16_fma:
         device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
-    plan = with_turned_copies(with_copies(plan, device, options.bf16_layers, options.in_levels), device)
+    exact = leading(plan, device) if options.fp32_blocks is None else options.fp32_blocks
+    plan = with_turned_copies(with_copies(plan, device, options.bf16_layers, options.in_levels, exact), device)
     if options.fp32_blocks is None:
         options = replace(options, fp32_blocks=leading(plan, device))
     program = _scheduled(plan, device, options, progress)

@@ -169,9 +169,12 @@ def _factors(block: Block) -> set[Node]:
     return {load.value for e in sums for load in X.loads(e) if not load.value.is_const}
 
 
-def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = None, is_step: bool = False) -> Plan:
+def with_copies(
+    plan: Plan, device: Device, chosen: Collection[str] | None = None, is_step: bool = False, exact: int = 0
+) -> Plan:
     """The plan with copies, to be kept in 16 bits, of what products (of ``chosen`` layers) and others read.
 
+    The first ``exact`` blocks compute in fp32, and read no copies.
     On a GPU they are of inputs, such as a training step's weights and samples: tensor cores' operands are then copied
     to shared memory as they are, by all the products that read them.
     """
@@ -182,9 +185,10 @@ def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = Non
         return plan
     products: dict[Node, list[Block]] = {}
     others = {n for _, n in plan.outputs} | set(plan.graph.inputs)
-    for block in plan.blocks:
+    for number, block in enumerate(plan.blocks):
         is_half = device.is_gpu or narrow_dtype(device_for(plan, block, device, chosen)) is not None
-        factors = _factors(block) if is_half and block.kind == "contract" else set()
+        is_product = is_half and block.kind == "contract" and number >= exact
+        factors = _factors(block) if is_product else set()
         for node in factors:
             products.setdefault(node, []).append(block)
         others |= _read_beside(block, factors)

@@ -71,7 +71,7 @@ def test_kernels_wait_before_they_touch_what_others_wrote(folder: str, waiting: 
     A launch of several kernels leaves that to each of them.
     """
     texts = {p.name: p.read_text() for p in data_folder("codegen_templates").joinpath(folder).glob("*.jinja")}
-    kernels = {name: text for name, text in texts.items() if "EC_KERNEL(" in text and "k.steps" not in text}
+    kernels = {name: text for name, text in texts.items() if "EC_KERNEL" in text and "k.steps" not in text}
     assert kernels
     assert [name for name, text in kernels.items() if waiting not in text] == []
 
@@ -81,3 +81,17 @@ def test_the_first_statement_of_a_shared_template_waits_in_cuda() -> None:
     written = files(schedule(plan(graph(ops.node("neg", value("x", 6, 4))), gpu=True), device), device, "net")
     kernel = written["net_kernels_0.cu"].decode().partition("EC_KERNEL(")[2]
     assert kernel.splitlines()[1] == "  ec_wait();"
+
+
+def test_products_in_fp32_read_no_copies_in_halves() -> None:
+    """A large input is copied for the products in halves that read it; the first product, in fp32, reads it itself."""
+    device = replace(load_device("cuda_sm90"), precision="fp16")
+    x = value("x", 4096, 256)
+    first, second = (
+        ops.node("matmul", x, constant(np.full((256, 256), k, np.float32) * np.arange(256, dtype=np.float32)))
+        for k in (0.1, 0.2)
+    )
+    one, both = (schedule(plan(graph(r), gpu=True), device) for r in (relu(first), ops.node("add", relu(first), second)))
+    for program, types in ((one, ["f32"]), (both, ["f32", "f16", "f32"])):
+        assert [k.writes.dtype for k in program.kernels] == types
+        assert any(b.space == "input" for b in program.kernels[0].reads)
