@@ -122,7 +122,8 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         made.count(inputs[choices.counter])
     running = [inputs[old] for old in choices.running]
     for old, new in choices.running.items():
-        made.renew(Value(inputs[old]), Value(dict(graph.outputs)[new]))
+        before, after = Value(inputs[old]), Value(dict(graph.outputs)[new])
+        made.renew(before, select(is_finite(after), after, before))
     flags = () if micro is None else (micro.first, micro.last)
     left_out = {*choices.trained, *choices.running, choices.counter}
     untrained = [n for n in graph.inputs if str(n.attributes["name"]) not in left_out]

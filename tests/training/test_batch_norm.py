@@ -54,6 +54,17 @@ def test_beside_a_reference(vs: str | None, more: dict[str, object], tmp_path: P
     assert found.weights < 1e-4
 
 
+def test_statistics_stay_finite(tmp_path: Path) -> None:
+    """A variance that overflows leaves a loss that does not: values over an infinite one are zero."""
+    image, label = _batch()
+    image[2, 1, 3, 3] = 1e25
+    with Trainer(_built(tmp_path, update="last:1")) as trainer:
+        before = trainer.state["variance"].copy()
+        assert np.isfinite(trainer.step(image, label))
+        assert all(np.isfinite(value).all() for value in trainer.state.values())
+        assert np.array_equal(trainer.state["variance"], before)
+
+
 def test_statistics_follow_the_batches(tmp_path: Path) -> None:
     image, label = _batch()
     model = convolutions("n")

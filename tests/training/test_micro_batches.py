@@ -9,7 +9,7 @@ import onnx
 import pytest
 from chance import RANDOM
 from small_models import model, node, tensor_input, weights
-from trained_models import convolutions, floats
+from trained_models import convolutions, floats, linear
 
 import edgec
 from edgec import Trainer
@@ -99,6 +99,14 @@ def test_a_broken_sample_leaves_the_weights(folder: Path) -> None:
             trainer.step(image, target, learning_rate=float("nan"))
         trainer.step(*batch_of(trainer, 1))
         assert all(np.isfinite(value).all() for value in trainer.state.values())
+
+
+def test_losses_whose_sum_overflows(tmp_path: Path) -> None:
+    built = edgec.build(linear(), tmp_path / "out", loss="mse", optimizer=MOMENTUM, threads=1)
+    assert built.program.training is not None and built.program.training.micro_batches == 5
+    with Trainer(tmp_path / "out") as trainer:
+        inputs, target = batch_of(trainer, 0)
+        assert trainer.step(inputs, np.full_like(target, 1e19)) == pytest.approx(1e38, rel=1e-4)
 
 
 def test_gradients_that_are_needed_together() -> None:
