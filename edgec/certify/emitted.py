@@ -55,7 +55,9 @@ def require_formulas(plan: Plan, program: Program, options: Options) -> None:
         raise ModelError("code for several devices has no bounds", hint="leave out --gpu and --gpus")
     require_one(options.levels, "bounds hold")
     if options.device.precision != "fp32" or plan.bf16_layers:
-        raise ModelError("sums in fp16 and bf16 have no bounds", hint="build with --precision fp32")
+        raise ModelError(
+            "sums in fp16 and bf16, and products in TF32, have no bounds", hint="build with --precision fp32"
+        )
     if program.states or program.training is not None:
         raise ModelError("a network with states has no bounds", hint="bounds are those of one run from its inputs")
     on_gpu = options.device.is_gpu

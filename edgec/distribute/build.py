@@ -126,8 +126,9 @@ def build_over(
 
 def _resolved(given: dict[str, object], device: str) -> Options:
     options = resolve(cast(Settings, {**given, "device": device}))
-    if options.gpu is not None or options.training is not None:
-        raise UsageError("--place and --loss are for one device", hint="leave them out, or --over", where="--over")
+    if options.gpu is not None or options.training is not None or options.bounds:
+        hint = "leave them out, or --over"
+        raise UsageError("--place, --loss and --bounds are for one device", hint=hint, where="--over")
     require_one(options.levels, "parts are built")
     if not options.device.hosted:
         hint = "edgec device list shows those that have one"

@@ -148,6 +148,7 @@ def _refuse(options: Options, gpus: int, split: str) -> None:
     others = {
         "--place": options.gpu is not None, "--loss": options.training is not None, "--dispatch": bool(options.levels),
         "--precision mixed:ERROR": options.error > 0, f"--weights {options.weights}": options.weights != "incbin",
+        "--bounds": options.bounds,
     }  # fmt: skip
     for name, given in others.items():
         if given:

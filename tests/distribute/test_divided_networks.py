@@ -93,6 +93,12 @@ def test_a_folder_of_something_else_stays(tmp_path: Path) -> None:
     assert (tmp_path / "over" / "mine.txt").read_text() == "mine"
 
 
+def test_what_is_of_one_device_is_refused(tmp_path: Path) -> None:
+    for more in ({"loss": "mse"}, {"bounds": True}):
+        with pytest.raises(UsageError, match="are for one device"):
+            divided(tmp_path, 2, "pipeline", **more)
+
+
 def test_a_network_with_preprocessing_is_checked(tmp_path: Path) -> None:
     built = divided(tmp_path, 1, "auto", pre="picture=rgb8:24x24", picture="fit=stretch")
     with edgec.Several(built.folder) as network:

@@ -237,6 +237,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "weights": ({"weights": "file"}, "is for a network on one device"),
     "mixed": ({"precision": "mixed:0.01", "calibrate": "random"}, "is for a network on one device"),
     "loss": ({"loss": "mse"}, "is for a network on one device"),
+    "bounds": ({"bounds": True}, "is for a network on one device"),
 }  # fmt: skip
 
 

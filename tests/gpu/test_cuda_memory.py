@@ -91,7 +91,9 @@ def test_products_in_fp32_read_no_copies_in_halves() -> None:
         ops.node("matmul", x, constant(np.full((256, 256), k, np.float32) * np.arange(256, dtype=np.float32)))
         for k in (0.1, 0.2)
     )
-    one, both = (schedule(plan(graph(r), gpu=True), device) for r in (relu(first), ops.node("add", relu(first), second)))
+    one, both = (
+        schedule(plan(graph(r), gpu=True), device) for r in (relu(first), ops.node("add", relu(first), second))
+    )
     for program, types in ((one, ["f32"]), (both, ["f32", "f16", "f32"])):
         assert [k.writes.dtype for k in program.kernels] == types
         assert any(b.space == "input" for b in program.kernels[0].reads)
