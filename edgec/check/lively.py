@@ -165,4 +165,5 @@ def _lively(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
     wide = values.astype(np.float64)
     large = float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0)) or 1.0
     noise = random.random(values.shape)
-    return np.asarray(wide + NOISE * large * noise if adds else wide * 2 * noise, values.dtype)
+    with np.errstate(over="ignore"):
+        return np.asarray(wide + NOISE * large * noise if adds else wide * 2 * noise, values.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.build import Built
+from edgec.check.lively import _lively
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +54,10 @@ def test_weights_of_units_that_no_sample_reaches(built: Built) -> None:
     finally:
         path.write_bytes(content)
     assert found >= 2
+
+
+def test_noise_on_large_values_warns_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(4):
+            assert _lively(np.full(8, 3e38, np.float32), np.random.default_rng(seed)).shape == (8,)
