@@ -132,12 +132,12 @@ EC_INLINE ec_vf ec_gather(const float *p, ptrdiff_t stride)
         (ec_vf){EC_LANES_(EC_GROUP_LANE_)};                                                       \
     })
 
-/* Lane l = v[l / times]: every lane as often as that, a constant. */
-#define EC_REPEATED_LANE_(l) v_[(l) / times_]
-#define ec_repeated(v, times)                                                                         \
+/* Lane l = v[(l + phase) / times]: every lane as often as that, without the first phase; constants. */
+#define EC_REPEATED_LANE_(l) v_[((l) + phase_) / times_]
+#define ec_repeated(v, times, phase)                                                               \
     __extension__({                                                                                \
         const ec_vf v_ = (v);                                                                      \
-        enum { times_ = (times) };                                                                 \
+        enum { times_ = (times), phase_ = (phase) };                                               \
         (ec_vf){EC_LANES_(EC_REPEATED_LANE_)};                                                     \
     })
 
@@ -647,6 +647,28 @@ EC_INLINE ec_vf ec_cos(ec_vf x)
     if (ec_any_(ec_gt(ec_abs(x), ec_set1(EC_TRIG_LIMIT_))))
         return ec_each_lane_(cosf, x);
     return ec_sin_of_quarters_(x, 1);
+}
+
+/* ---- Remainders --------------------------------------------------------------------------- */
+
+/* fmod(x, y), exact. The quotient is rounded, to the next whole number at most: what that leaves over is at most one
+ * divisor below 0, and a float. Where a quotient has more than 24 bits, or there is none: the C library, lane by lane. */
+EC_INLINE ec_vf ec_fmod(ec_vf x, ec_vf y)
+{
+    ec_vf a = ec_abs(x), b = ec_abs(y);
+    ec_vf quotient = ec_trunc(a / b);
+    ec_vf product = quotient * b;
+    ec_vf rest = (a - product) - ec_product_error_(quotient, b, product);
+    rest = ec_select(ec_lt(rest, ec_set1(0.0f)), rest + b, rest);
+    rest = ec_select(ec_lt(a, b), a, rest); /* of an infinite divisor, too */
+    ec_vi known = ec_lt(quotient, ec_set1(0x1p24f)) & ec_gt(b, ec_set1(0x1p-100f));
+    known |= ec_lt(a, b) | ec_eq(b, ec_set1(0.0f)); /* NaN by then, as in lanes beyond the last element */
+    if (ec_any_(~known)) {
+#define EC_LANE_(l) fmodf(x[l], y[l])
+        return (ec_vf){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+    }
+    return (ec_vf)((ec_vi)rest | ec_sign_(x));
 }
 
 #include "ec_simd_codes.h"

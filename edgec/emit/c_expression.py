@@ -201,8 +201,8 @@ class Printer:
         if self.is_vector(e):
             assert self.lane is not None
             stride = coefficient(address, self.lane)
-            if stride is None and (times := repeats_of(address, self.lane)):
-                return c_lanes.repeated(advanced(pointer, self.position(address)), lies, times, self.count)
+            if stride is None and (r := repeats_of(address, self.lane)):
+                return c_lanes.repeated(advanced(pointer, self.position(r.first)), lies, r.times, r.phase, self.count)
             if stride is None and (g := group_of(address, self.lane)) is not None:
                 return f"ec_in_groups({self.value(X.load(e.value, (g.first,), e.dtype))}, {g.size}, {g.element})"
             found = chosen(address, self.lane) if stride is None else None

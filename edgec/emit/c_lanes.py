@@ -40,10 +40,13 @@ def access(name: str, dtype: str, count: str | None) -> str:
     return f"ec_{name}{'' if dtype == 'f32' else '_' + dtype}{'_n' if count else ''}"
 
 
-def repeated(place: str, dtype: str, times: int, count: str | None) -> str:
-    """What lies at a place, every element ``times`` times beside itself, in all lanes or the first ``count``."""
-    few = f"(({count or 'EC_VL'}) + {times - 1}) / {times}"
-    return f"ec_repeated({access('load', dtype, few)}({place}, {few}), {times})"
+def repeated(place: str, dtype: str, times: int, phase: int, count: str | None) -> str:
+    """What lies at a place, every element ``times`` times beside itself, in all lanes or the first ``count``.
+
+    The first ``phase`` of them are left out.
+    """
+    few = f"(({count or 'EC_VL'}) + {phase + times - 1}) / {times}"
+    return f"ec_repeated({access('load', dtype, few)}({place}, {few}), {times}, {phase})"
 
 
 def narrowed(text: str, dtype: str) -> str:

@@ -122,7 +122,9 @@ class CostModel:
         lanes = device.lanes(4) if device is not None else 4
         idle = _idle_where_stored(block, lanes) if runs_on_lanes(block) else float(lanes)
         queries = queries_of(split_formula(block.formula)) if block.kind == "attention" else 0
-        return Amounts(block.kind, operations(block) * idle, moved, results, moved > cache, queries)
+        # A procedure on lanes is, like a row, sums of what it reads in between functions.
+        kind = "row" if isinstance(block.meaning, Procedure) and block.meaning.on_lanes else block.kind
+        return Amounts(kind, operations(block) * idle, moved, results, moved > cache, queries)
 
     @cached_property
     def rates(self) -> Rates:
@@ -158,7 +160,7 @@ def gpu_launch_s(device: Device) -> float:
 def runs_on_lanes(block: Block) -> bool:
     """Can the block be vectorized: does every function have a vector form, and is no index inside a row data?"""
     if isinstance(block.meaning, Procedure):
-        return False
+        return block.meaning.on_lanes
     seen: set[Expr] = set()
     stack = [block.meaning.body]
     while stack:

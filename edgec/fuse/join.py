@@ -135,6 +135,8 @@ def _is_on_lanes(draft: Draft, pad: Node, readers: Collection[Node]) -> bool:
     That is the last dimension, but for pictures and volumes that are neither reduced along it nor a result of the
     network, whose rows the caller keeps together: there it is the channels.
     """
+    if not pad.type.rank:
+        return False
     last = pad.type.rank - 1
     members = (m for r in readers for m in draft.members.get(r, ()))
     is_reduced = any(m.op == "reduce" and last in m.attributes["axes"] for m in members)

@@ -27,7 +27,7 @@ def columns_in_runs(split: Split) -> tuple[int, int]:
     """Columns of a product, and the most of them that are neighbors in its result: within a row, or among channels.
 
     Columns are the loops of one factor alone: of the constant one, where there is one. (1, 1) where no two are
-    neighbors, so that lanes run along something else.
+    neighbors, so that lanes run along something else, unless they are those of groups.
     """
     sums = [e for e in X.walk(split.body) if e.op == "reduce"]
     factors = sums[0].args[0].args if len(sums) == 1 and sums[0].args[0].op == "mul" else ()
@@ -39,6 +39,9 @@ def columns_in_runs(split: Split) -> tuple[int, int]:
         run = max(_run(place, columns) for place in (_address(split), *split.position[1:2]))
         if run > best[1]:
             best = (prod(map(most, columns)), run)
+        shared = frozenset(split.variables) & X.free_variables(factor) & other
+        if constant and columns and best == (1, 1) and any(most(v) > 1 for v in shared):
+            return prod(map(most, columns)), 1  # a group's: lanes along groups have no kernel of products
     return best
 
 

@@ -88,7 +88,8 @@ class Procedure:
     block share ``room`` bytes for a task (None: ``scratch``). ``steps`` is the approximate number of scalar operations.
     The result may overwrite operand ``overwrites`` where nothing else reads it later. A GPU whose precision is fp16 may
     keep the ``narrow`` operands (and `RESULT`) in 16 bits; all others have the type that the operator gives them.
-    Where bytes are copied (``alike``), operands and result have 16 bits all together or not at all.
+    Where bytes are copied (``alike``), operands and result have 16 bits all together or not at all. The template for a
+    CPU computes most of its steps ``on_lanes``.
     """
 
     type: Type
@@ -101,6 +102,7 @@ class Procedure:
     sizes: Mapping[str, Any] = field(default_factory=dict)
     narrow: frozenset[int] = frozenset()
     alike: bool = False
+    on_lanes: bool = False
 
 
 #: The definition of an operator on operands of given types.

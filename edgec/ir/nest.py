@@ -166,14 +166,30 @@ def group_of(address: Expr, variable: Expr) -> Group | None:
     return None
 
 
-def repeats_of(address: Expr, variable: Expr) -> int:
-    """How many consecutive values of a variable have one address, and as many the next one; 0 where it is not so."""
+@dataclass(frozen=True)
+class Repeats:
+    """So many ``times`` have consecutive values of a variable one address, and as many the next one.
+
+    Value 0 is the one numbered ``phase`` of those that share its address, and ``first`` is the address for values that
+    are multiples of ``times``.
+    """
+
+    times: int
+    phase: int
+    first: Expr
+
+
+def repeats_of(address: Expr, variable: Expr) -> Repeats | None:
+    """The repeats of an address ``(variable + phase) // times`` and what ``variable`` is not in; None elsewhere."""
     terms, _ = index.linear(address)
-    for atom, step in terms.items():
-        if atom.op == "floordiv" and atom.args[0] is variable and atom.args[1].op == "const" and step == 1:
-            is_alone = not any(variable in X.free_variables(a) for a in terms if a is not atom)
-            return int(atom.args[1].value) if is_alone else 0
-    return 0
+    along = [a for a in terms if variable in X.free_variables(a)]
+    if len(along) != 1 or terms[along[0]] != 1 or along[0].op != "floordiv" or along[0].args[1].op != "const":
+        return None
+    inner, phase = index.linear(along[0].args[0])
+    times = int(along[0].args[1].value)
+    if inner != {variable: 1} or not 0 <= phase < times:
+        return None
+    return Repeats(times, phase, address - along[0] + variable // times)
 
 
 def mergeable(outer: Expr, inner: Expr, addresses: Iterable[Expr]) -> bool:

@@ -9,14 +9,14 @@ from edgec.ir import expr as X
 from edgec.ir.dtypes import ends
 from edgec.ir.expr import Expr
 from edgec.ir.linear import build, linear
-from edgec.ir.nest import coefficient
+from edgec.ir.nest import coefficient, repeats_of
 
 INFIX = ("add", "sub", "mul", "div")
 COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 #: Functions of floats with a vector form of the same name in ec_simd.h.
 VECTOR = {
     "max", "min", "abs", "sqrt", "floor", "ceil", "trunc", "round", "exp", "log", "log1p", "expm1", "sigmoid",
-    "tanh", "erf", "sin", "cos", "pow",
+    "tanh", "erf", "sin", "cos", "pow", "fmod",
 }  # fmt: skip
 #: Those of integers, named with _i behind.
 INTEGER = {
@@ -72,9 +72,19 @@ def widened(body: Expr) -> Expr | None:
     )
 
 
-def is_vectorizable(body: Expr, lane: Expr) -> bool:
-    """Can ``body`` be computed for consecutive values of ``lane`` at once, with a vector form of every part?"""
-    return body.dtype in LANES and all(_has_lanes(e, lane) for e in X.walk(body) if lane in X.free_variables(e))
+def is_vectorizable(body: Expr, lane: Expr, is_whole: bool = False) -> bool:
+    """Can ``body`` be computed for consecutive values of ``lane`` at once, with a vector form of every part?
+
+    ``is_whole`` says that vectors begin at multiples of their lanes, so that loads may repeat elements on them.
+    """
+    mine = (e for e in X.walk(body) if lane in X.free_variables(e))
+    return body.dtype in LANES and all(_has_lanes(e, lane, is_whole) for e in mine)
+
+
+def is_repeated(load: Expr, lane: Expr) -> bool:
+    """Does a load of floats read each element for 2 or 4 lanes, which divide the lanes of any vector?"""
+    found = repeats_of(load.args[0], lane) if load.args and LANES.get(load.dtype) == "float" else None
+    return found is not None and found.times in (2, 4)
 
 
 def chosen(address: Expr, lane: Expr) -> tuple[Expr, Expr] | None:
@@ -95,11 +105,14 @@ def places(e: Expr, lane: Expr | None) -> int | None:
     return coefficient(e.args[0], lane) if is_position and lane is not None else None
 
 
-def _has_lanes(e: Expr, lane: Expr) -> bool:
+def _has_lanes(e: Expr, lane: Expr, is_whole: bool) -> bool:
     if e.dtype == "i64":  # a position
+        if e.op == "floordiv":
+            return is_whole
         return e.op in ("var", "add", "mul", "const", "sub") or (e.op == "cast" and e.args[0].dtype == "i32")
     if e.op == "load":
-        return e.dtype in LANES and (coefficient(e.args[0], lane) is not None or chosen(e.args[0], lane) is not None)
+        is_known = coefficient(e.args[0], lane) is not None or chosen(e.args[0], lane) is not None
+        return e.dtype in LANES and (is_known or (is_whole and is_repeated(e, lane)))
     if e.op == "reduce":
         return LANES.get(e.dtype) in ("float", "integer") and e.value[0] in ("add", "mul", "max", "min")
     if e.op == "select":

@@ -90,7 +90,8 @@ def recurrence(
         Type(x.dtype, (steps + cell.states, batch, hidden)),
         compute,
         tasks=X.plain(-(-batch // ROWS)),
-        steps=steps * batch * width * (hidden + 8),
+        steps=steps * batch * width * (2 * hidden + 8),
+        on_lanes=True,
         scratch=4 * ROWS * (sums + hidden),
         sizes={
             "time": steps,

@@ -17,7 +17,7 @@ from edgec.schedule.contract.few_bits import few_bits
 from edgec.schedule.contract.operands import operands
 from edgec.schedule.contract.sparse import has_zeros, sparse
 from edgec.schedule.contract.winograd import Winograd, cycles_of, winograd
-from edgec.schedule.flat import Flat, Weights
+from edgec.schedule.flat import Flat, Weights, with_columns_as_stored
 from edgec.schedule.gpu import choose as gpu
 from edgec.schedule.grouped import grouped
 from edgec.schedule.loops import (
@@ -136,7 +136,7 @@ def _window(r: Request) -> Found | None:
 
 
 def _row(r: Request) -> Found | None:
-    found = row(r.flat, r.device)
+    found = row(r.flat, r.device, r.weights)
     return None if found is None else Found(found)
 
 
@@ -163,6 +163,8 @@ def choose(r: Request) -> Found:
     wide = in_wide_sums(r.flat)
     own = {r.block.kind} if wide is None else {r.block.kind, "contract"}
     r = r if wide is None else replace(r, flat=wide)
+    if "contract" in own:
+        r = replace(r, flat=with_columns_as_stored(r.flat, r.weights))
     for kinds, attempt in SCHEDULES:
         found = attempt(r) if own & kinds else None
         if found is not None:

@@ -17,7 +17,7 @@ from edgec.ir.evaluate import Grid
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
 from edgec.ir.loads import replace_loads
-from edgec.ir.nest import coefficient, mergeable, split_formula, used_as_values
+from edgec.ir.nest import coefficient, is_fixed, mergeable, split_formula, used_as_values
 from edgec.ir.types import DTYPES, dtype_name
 from edgec.schedule.program import Buffer, View
 
@@ -184,3 +184,39 @@ def with_contiguous_weights(body: Expr, loops: tuple[Expr, ...], lane: Expr, wei
         return X.load(moved, (positions.linearize(order, tuple(v.value.extent for v in order)),), slot.dtype)
 
     return replace_loads(body, change)
+
+
+def with_columns_as_stored(flat: Flat, weights: Weights) -> Flat:
+    """Loops whose iterations are neighbors in the result, as one: constants are laid out in the order of results.
+
+    The channels of a convolution in front of a channel shuffle are one loop so, and fill the lanes.
+    """
+    fixed = used_as_values(flat.body)
+    loops = [v for v in flat.loops if v not in fixed and is_fixed(v)]
+    for inner in (v for v in loops if coefficient(flat.address, v) == 1):
+        for outer in (v for v in loops if v is not inner and mergeable(v, inner, [flat.address])):
+            apart = [e for e in X.loads(flat.body) if e.args and not mergeable(outer, inner, e.args)]
+            if apart and all({outer, inner} <= X.free_variables(e) and _is_laid_out(e) for e in apart):
+                return with_columns_as_stored(_in_order_of_store(flat, outer, inner, weights), weights)
+    return flat
+
+
+def _is_laid_out(load: Expr) -> bool:
+    return load.value.space == "weights" and is_constant(load) and is_fixed(*X.free_variables(load))
+
+
+def _in_order_of_store(flat: Flat, outer: Expr, inner: Expr, weights: Weights) -> Flat:
+    joined = X.fresh(outer.value.extent * inner.value.extent)
+
+    def change(slot: Any, place: tuple[Expr, ...]) -> Expr | None:
+        if not place or mergeable(outer, inner, place):
+            return None
+        others = [v for v in X.walk(place[0]) if v.op == "var" and v is not outer and v is not inner]
+        buffer = weights.add(evaluate_over(X.load(slot, place, slot.dtype), (*others, outer, inner)))
+        extents = (*(v.value.extent for v in others), joined.value.extent)
+        return X.load(buffer, (positions.linearize((*others, joined), extents),), slot.dtype)
+
+    body = X.substitute(replace_loads(flat.body, change), {outer: X.const(0), inner: joined})
+    address = X.substitute(flat.address, {outer: X.const(0), inner: joined})
+    loops = tuple(joined if v is inner else v for v in flat.loops if v is not outer)
+    return replace(flat, loops=loops, body=body, address=address)

@@ -13,8 +13,8 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
-from edgec.ir.vector import HALF
-from edgec.schedule.flat import Flat, Weights, evaluate_over, merge_loops, with_contiguous_weights
+from edgec.ir.vector import HALF, chosen, is_repeated
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, merge_loops, with_contiguous_weights
 
 #: Lanes that short rows are joined to, at most.
 JOINED = 256
@@ -175,10 +175,21 @@ def taken_apart_by_nests(flat: Flat) -> Parts | None:
 
 
 def is_contiguous(parts: Parts) -> bool:
-    """Do the reductions and the store of a row step by one along it, wherever they depend on it?"""
+    """Do the reductions and the store of a row step by one along it, wherever they depend on it?
+
+    Elements that are repeated along it, or lie where a table says, are near enough to each other.
+    """
     if parts.keeps_row and coefficient(parts.address, parts.row) != 1:
         return False
-    return {coefficient(a, parts.row) for a in parts.reduced_addresses} <= {0, 1}
+    loads = [e for _, inner in parts.reductions for e in X.loads(inner) if e.args]
+    apart = [e for e in loads if coefficient(e.args[0], parts.row) not in (0, 1)]
+    return all(is_repeated(e, parts.row) or _is_placed(e, parts.row) for e in apart)
+
+
+def _is_placed(load: Expr, lane: Expr) -> bool:
+    """Does a table of constants choose the places of a load along ``lane``?"""
+    found = chosen(load.args[0], lane)
+    return found is not None and is_constant(found[1])
 
 
 def _most_loops(body: Expr) -> int:

@@ -17,7 +17,7 @@ from edgec.schedule.added import Added
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import are_few_gathered, lanes_of_reductions, repacked, with_joined_lanes
 from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
-from edgec.schedule.tables import with_tables
+from edgec.schedule.tables import with_places_along, with_tables
 
 #: Elements of one map task: so many that the cost of distributing tasks is negligible.
 MAP_BLOCK = 4096
@@ -103,9 +103,9 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     if lanes:
         flat, lane = with_joined_lanes(flat, lanes[0], device.vector_lanes, weights)
         loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
-        body = repacked(flat.body, flat.loops, lane, weights)
+        body = with_places_along(repacked(flat.body, flat.loops, lane, weights), lane, loops, weights)
         inside = independent(body, loops)
-        if is_vectorizable(body, lane) and (lane not in inside or len(inside) == 1):
+        if is_vectorizable(body, lane, True) and (lane not in inside or len(inside) == 1):
             inside = tuple(v for v in inside if v is not lane)
             outer = tuple(v for v in loops if v is not lane and v not in inside)
             if most(lane) < SHORT_ROW * device.vector_lanes and not any(e.op == "reduce" for e in X.walk(body)):

@@ -111,8 +111,8 @@ class _Counter:
 
 
 def _price(e: Expr) -> int:
-    if e.op == "load":
-        return 1 if any(map(X.loads, e.args)) else 0
+    if e.op == "load":  # a table chooses where nothing but loops did
+        return int(any(getattr(i.value, "space", "") != "weights" for a in e.args for i in X.loads(a)))
     if e.op not in FUNCTIONS or e.dtype == "i64" or all(a.dtype == "i64" for a in e.args):
         return 0
     return 0 if e.dtype == "bool" and not X.loads(e) else FUNCTIONS[e.op].flops

@@ -5,7 +5,7 @@ A row may be walked several times over: the loops of the walk are those that are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from edgec.ir.vector import always_computed, is_vectorizable
 from edgec.schedule.added import Added
 from edgec.schedule.contract.parts import Parts as PartsOfSum
 from edgec.schedule.contract.parts import parts_of_long
-from edgec.schedule.flat import Flat
+from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.loops import (
     Parts,
     around_row,
@@ -28,6 +28,7 @@ from edgec.schedule.loops import (
     taken_apart_by_nests,
 )
 from edgec.schedule.program import BlockSchedule, Buffer, Nest
+from edgec.schedule.tables import with_places_along
 
 #: Functions that cost more than a load.
 EXPENSIVE = frozenset({"exp", "log", "tanh", "erf", "sigmoid", "div", "sqrt", "pow", "sin", "cos"})
@@ -101,9 +102,10 @@ def is_sum_of_floats(combine: str, body: Expr) -> bool:
     return combine == "add" and body.dtype in FLOATS
 
 
-def row(flat: Flat, device: Device) -> Row | None:
+def row(flat: Flat, device: Device, weights: Weights) -> Row | None:
     """Schedule along contiguous reduction loops; None when the reductions do not share them."""
-    plain = parts = taken_apart(flat)
+    plain = taken_apart(flat)
+    parts = _with_places(plain, weights) if plain is not None else None
     if parts is None or not is_contiguous(parts):
         nest = taken_apart_by_nests(flat)
         parts = around_row(nest) if nest is not None else None
@@ -111,12 +113,20 @@ def row(flat: Flat, device: Device) -> Row | None:
             return None  # vectors would be mostly empty, and nothing is repeated without them
         if parts is None and plain is not None and _is_gathered(plain, flat, device):
             parts = plain
-    if parts is None or any(not is_vectorizable(e, parts.row) for e in parts.passes):
+    if parts is None or any(not is_vectorizable(e, parts.row, True) for e in parts.passes):
         return None
     return Row(
         parts.loops, parts.row, device.vector_lanes, parts.reductions, parts.result, parts.keeps_row,
         _worth_saving(parts.passes, parts.row), flat.store, parts.address, parts.walk,
     )  # fmt: skip
+
+
+def _with_places(parts: Parts, weights: Weights) -> Parts:
+    """The same with tables for positions that are not linear along the row."""
+    loops = (*parts.loops, parts.row)
+    reductions = tuple((c, with_places_along(e, parts.row, loops, weights)) for c, e in parts.reductions)
+    result = with_places_along(parts.result, parts.row, loops, weights) if parts.keeps_row else parts.result
+    return replace(parts, reductions=reductions, result=result)
 
 
 def _is_gathered(parts: Parts, flat: Flat, device: Device) -> bool:

@@ -7,6 +7,7 @@ that data of 32 bits choose are wrapped and clamped in as many, on lanes too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -20,6 +21,7 @@ from edgec.ir.extent import sizes
 from edgec.ir.loads import replace_loads
 from edgec.ir.memory import remembered
 from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ir.vector import chosen, is_repeated
 from edgec.ops.gathering import wrapped
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant
 from edgec.schedule.program import Buffer
@@ -54,6 +56,36 @@ def with_tables(flat: Flat, weights: Weights) -> Flat:
         return X.load(slot, (rest + X.cast(read, "i64"),), slot.dtype)
 
     return replace(flat, body=replace_loads(flat.body, change))
+
+
+def with_places_along(body: Expr, lane: Expr, loops: Sequence[Expr], weights: Weights) -> Expr:
+    """The same value with a table for each position that is not linear along ``lane``: a row repeated, then cropped.
+
+    Lanes are loaded from where the table says (`ir.vector.chosen`). Positions that may lie outside their memory, where
+    a choice guards them, stay as they are.
+    """
+    known = frozenset(loops)
+
+    def change(slot: Any, place: tuple[Expr, ...]) -> Expr | None:
+        address = place[0] if place else None
+        if address is None or coefficient(address, lane) is not None or chosen(address, lane) is not None:
+            return None
+        if is_repeated(X.load(slot, place, slot.dtype), lane):
+            return None
+        terms, constant = index.linear(address)
+        along = {e: k for e, k in terms.items() if lane in X.free_variables(e)}
+        if any(not X.free_variables(e) <= known or X.loads(e) or sizes(e) for e in along):
+            return None
+        axes = tuple(v for v in loops if any(v in X.free_variables(e) for e in along) and v is not lane)
+        low, high = index.bounds(address)
+        if low < 0 or high >= slot.elements or not is_fixed(*axes, lane) or prod(map(most, (*axes, lane))) > LARGEST:
+            return None
+        values = evaluate_over(sum((e * k for e, k in along.items()), X.const(0)), (*axes, lane)).astype(np.int32)
+        own = positions.linearize((*axes, lane), tuple(v.value.extent for v in (*axes, lane)))
+        rest = sum((e * k for e, k in terms.items() if e not in along), X.const(constant))
+        return X.load(slot, (rest + X.cast(X.load(weights.add(values), (own,), "i32"), "i64"),), slot.dtype)
+
+    return replace_loads(body, change)
 
 
 def _narrowed(position: Expr) -> Expr:

@@ -6,6 +6,7 @@ Each lane would be loaded or stored on its own then, from a line of memory of it
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
@@ -15,7 +16,7 @@ from edgec.fuse.plan import copy_block
 from edgec.ir.graph import Node
 from edgec.ir.lanes import NARROWEST
 from edgec.ir.vector import LANES
-from edgec.schedule.layout import channel_of, is_by_channel, slides_along_rows
+from edgec.schedule.layout import channel_of, innermost_dimensions, is_by_channel, slides_along_rows
 from edgec.schedule.storage import reading_copies
 
 #: Elements of a value, at least: of fewer, another kernel takes longer than accesses one by one.
@@ -33,9 +34,11 @@ def with_turned_copies(plan: Plan, device: Device) -> Plan:
     inputs: dict[Node, Block] = {}
     results: dict[Node, Block] = {}
     blocks: list[Block] = []
+    lanes = device.vector_lanes
+    by_channel = _between_channels_and_rows(plan, named, lanes)
     for block in plan.blocks:
         channel = channel_of(block) if block.kind in ("contract", "window") else None
-        if channel is None or slides_along_rows(block, device.vector_lanes):
+        if channel is None or (slides_along_rows(block, lanes) and block.output not in by_channel):
             blocks.append(block)
             continue
         made, result = block, block.output
@@ -57,6 +60,14 @@ def with_turned_copies(plan: Plan, device: Device) -> Plan:
             blocks.append(results[result])
     outputs = tuple((name, results[n].output if n in results else n) for name, n in plan.outputs)
     return replace(plan, blocks=tuple(blocks), outputs=outputs)
+
+
+def _between_channels_and_rows(plan: Plan, named: Collection[Node], lanes: int) -> set[Node]:
+    """Outputs whose lanes could run along rows, but what they are computed from has channels last."""
+    found = [b for b in plan.blocks if b.output in named and slides_along_rows(b, lanes)]
+    inner = innermost_dimensions(plan, lanes) if found else {}
+    read = {b.output: [plan.root_of(n)[0] for n in b.inputs if n.op not in ("input", "const")] for b in found}
+    return {output for output, nodes in read.items() if any(inner.get(n) == 1 for n in nodes)}
 
 
 def _pays(value: Node, channel: int, device: Device) -> bool:

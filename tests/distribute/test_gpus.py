@@ -219,8 +219,8 @@ def test_one_gpu_is_taken_where_two_do_not_pay(tmp_path: Path) -> None:
 
 def test_large_products_are_predicted_to_pay(tmp_path: Path) -> None:
     """Of a layer on many rows, one exchange after attention and one after the last product; by figures of the file."""
-    b = built(layer(1024, 8, 64, 2048), tmp_path, split="tensor", force=False, link_speed=None, precision="fp16")
-    assert (b.gpus, b.sums, b.gathers) == (2, 2, 0) and b.seconds < b.alone_s / 1.05
+    b = built(layer(4096, 8, 64, 2048), tmp_path, split="tensor", force=False, link_speed=None, precision="fp16")
+    assert (b.gpus, b.sums + b.gathers) == (2, 2) and b.seconds < b.alone_s / 1.05
     assert sum(map(is_exchange, b.program.kernels)) == 2
 
 

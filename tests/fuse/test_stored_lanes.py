@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_graphs import value
+from small_graphs import graph, pad, value
 
 from edgec import ops
 from edgec.check.compare import compare_all
@@ -28,9 +28,18 @@ def test_columns_that_a_result_keeps_apart_leave_lanes_idle(device: str, side: i
     apart = ops.node("reshape", sums, shape=(1, channels, side, side, 12, 12))
     turned = ops.node("transpose", apart, perm=(0, 1, 4, 2, 5, 3))
     y = ops.node("reshape", turned, shape=(1, channels, 12 * side, 12 * side))
-    graph = Graph((x,), (("y", y),))
-    found = plan(graph, True, BlockCosts(CostModel(load_device(device))))
+    moved = Graph((x,), (("y", y),))
+    found = plan(moved, True, BlockCosts(CostModel(load_device(device))))
     assert len(found.blocks) == blocks
     assert [c.kind for c in found.decisions.choices] == ["movement"]
-    inputs = random_inputs(graph, 0)
-    assert all(d.within(1e-5) for d in compare_all(run_plan(found, inputs), run_graph(graph, inputs)))
+    inputs = random_inputs(moved, 0)
+    assert all(d.within(1e-5) for d in compare_all(run_plan(found, inputs), run_graph(moved, inputs)))
+
+
+def test_a_padding_of_one_number_is_planned() -> None:
+    """It has no dimension that lanes could run along."""
+    x = value("x")
+    y = ops.node("add", pad(ops.node("exp", x)), x)
+    found = plan(graph(y), True)
+    (got,) = run_plan(found, {"x": np.float32(0)}).values()
+    assert got == 1

@@ -159,11 +159,11 @@ def test_no_panel_is_packed_for_one_row() -> None:
 
 
 def test_phases_side_by_side_are_written_by_channel() -> None:
-    """Lanes of a transposed convolution are its channels, whoever reads them; two columns would fill no vector."""
+    """Lanes of a transposed convolution are its channels, whoever reads them, those of both columns side by side."""
     up = contraction.transposed_conv(value("x", 1, 24, 9, 9), weights(24, 16, 2, 2), (2, 2), (1, 1), 1, (18, 18))
     simplified, *_ = simplify(graph(up))  # its weights: one constant
     texts = described(simplified)
-    assert any(text.startswith("contract M=9 N=16 K=24") for text in texts), texts
+    assert any(text.startswith("contract M=9 N=32 K=24") for text in texts), texts
 
 
 def reduced_rows(x: Node) -> Node:

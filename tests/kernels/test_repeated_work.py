@@ -47,7 +47,7 @@ from edgec.schedule import choose
 from edgec.schedule import map as map_schedule
 from edgec.schedule.build import schedule
 from edgec.schedule.contract import operands
-from edgec.schedule.flat import Flat
+from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.operations import asked, count
 from edgec.schedule.program import Nest
@@ -274,8 +274,8 @@ def test_a_map_that_reduces_for_every_element_is_noticed(monkeypatch: pytest.Mon
 def test_a_row_that_repeats_a_reduction_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop of the result among the tasks, each of which would reduce anew."""
 
-    def with_tasks(flat: Flat, device: Device) -> Row | None:
-        found = row_of(flat, device)
+    def with_tasks(flat: Flat, device: Device, weights: Weights) -> Row | None:
+        found = row_of(flat, device, weights)
         return replace(found, loops=(*found.loops, *found.walk)) if found is not None else None
 
     row_of = choose.row

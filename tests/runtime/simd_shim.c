@@ -30,7 +30,7 @@
 MAP(exp) MAP(expm1) MAP(log) MAP(log1p) MAP(tanh) MAP(sigmoid) MAP(silu) MAP(softplus)
 MAP(erf) MAP(sin) MAP(cos)
 MAP(abs) MAP(neg) MAP(sqrt) MAP(floor) MAP(ceil) MAP(trunc) MAP(round)
-MAP2(min) MAP2(max) MAP2(pow)
+MAP2(min) MAP2(max) MAP2(pow) MAP2(fmod)
 COMPARE(lt) COMPARE(le) COMPARE(eq) COMPARE(ne) COMPARE(gt) COMPARE(ge)
 
 int lanes(void)
@@ -80,8 +80,9 @@ void spread(const float *x, float *y)
     ec_store(y + EC_VL, ec_in_groups(v, 2, 1));
     ec_store(y + 2 * EC_VL, ec_in_groups(v, 4, 2));
     ec_store(y + 3 * EC_VL, ec_in_groups(v, EC_VL, 3));
-    ec_store(y + 4 * EC_VL, ec_repeated(v, 2));
-    ec_store(y + 5 * EC_VL, ec_repeated(v, 4));
+    ec_store(y + 4 * EC_VL, ec_repeated(v, 2, 0));
+    ec_store(y + 5 * EC_VL, ec_repeated(v, 4, 0));
+    ec_store(y + 6 * EC_VL, ec_repeated(v, 4, 3));
 }
 
 void scatter(float *p, ptrdiff_t stride, const float *x)

@@ -344,10 +344,10 @@ def test_partial_stores_stop_at_the_edge(shim: Shim, edge: Floats) -> None:
 
 
 def test_spread(shim: Shim) -> None:
-    x, got = np.arange(shim.lanes, dtype=np.float32), np.zeros((6, shim.lanes), np.float32)
+    x, got = np.arange(shim.lanes, dtype=np.float32), np.zeros((7, shim.lanes), np.float32)
     shim.call("spread", x, got)
     places = [x // n * n + k for n, k in ((2, 0), (2, 1), (4, 2), (shim.lanes, 3))]
-    np.testing.assert_array_equal(got, [*places, x // 2, x // 4])
+    np.testing.assert_array_equal(got, [*places, x // 2, x // 4, (x + 3) // 4])
 
 
 @pytest.mark.parametrize("stride", [-3, 0, 1, 2, 7])

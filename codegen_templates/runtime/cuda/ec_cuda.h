@@ -696,6 +696,7 @@ EC_UNARY(ec_cos, cosf)
 EC_BINARY(ec_max, ec_max_float)
 EC_BINARY(ec_min, ec_min_float)
 EC_BINARY(ec_pow, powf)
+EC_BINARY(ec_fmod, fmodf)
 #undef EC_LANEWISE
 #undef EC_UNARY
 #undef EC_BINARY

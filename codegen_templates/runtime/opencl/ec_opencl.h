@@ -219,6 +219,7 @@ EC_DEVICE float16 ec_gather16_u8(__global const uchar *p, int step) { return (fl
 #define ec_sin(a) sin(a)
 #define ec_cos(a) cos(a)
 #define ec_pow(a, b) pow(a, b)
+#define ec_fmod(a, b) fmod(a, b)
 #define ec_max(a, b) select(b, a, ((a) > (b)) | ((a) != (a))) /* a NaN operand gives NaN */
 #define ec_min(a, b) select(b, a, ((a) < (b)) | ((a) != (a)))
 #define ec_lane(a, lane) ((a).s##lane)

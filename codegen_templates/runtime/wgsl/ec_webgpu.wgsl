@@ -144,6 +144,7 @@ fn ec_pow(a: vec4f, b: vec4f) -> vec4f {
   let found = select(size, negative, a < vec4f(0.0f));
   return select(found, vec4f(1.0f), (b == vec4f(0.0f)) | (a == vec4f(1.0f)));
 }
+fn ec_fmod(a: vec4f, b: vec4f) -> vec4f { return a - trunc(a / b) * b; }
 
 // Floats one by one.
 fn ec_max_f32(a: f32, b: f32) -> f32 { return select(b, a, a > b || ec_isnan(a)); }
@@ -164,7 +165,7 @@ fn ec_acos_f32(a: f32) -> f32 { return ec_acos(vec4f(a)).x; }
 fn ec_expm1_f32(a: f32) -> f32 { return ec_expm1(vec4f(a)).x; }
 fn ec_log1p_f32(a: f32) -> f32 { return ec_log1p(vec4f(a)).x; }
 fn ec_pow_f32(a: f32, b: f32) -> f32 { return ec_pow(vec4f(a), vec4f(b)).x; }
-fn ec_fmod_f32(a: f32, b: f32) -> f32 { return a - trunc(a / b) * b; }
+fn ec_fmod_f32(a: f32, b: f32) -> f32 { return ec_fmod(vec4f(a), vec4f(b)).x; }
 fn ec_floormod_f32(a: f32, b: f32) -> f32 {
   let r = ec_fmod_f32(a, b);
   return select(r, r + b, r != 0.0f && ((r < 0.0f) != (b < 0.0f)));

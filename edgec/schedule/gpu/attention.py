@@ -185,8 +185,12 @@ class GpuAttention(GpuKernel):
     @property
     def describe(self) -> str:
         t = self.tile
-        warps = f"{t.warps // 4} x {t.slices} groups of four warps" if t.by_group else f"{t.warps} x {t.slices} warps"
-        where = f" on tensor cores ({t.element}), {warps}" if t.high else ""
+        where = ""
+        if t.high:
+            warps = (
+                f"{t.warps // 4} x {t.slices} groups of four warps" if t.by_group else f"{t.warps} x {t.slices} warps"
+            )
+            where = f" on tensor cores ({t.element}), {warps}"
         sizes = f"{extent(self.m)} queries, {extent(self.n)} keys of {self.features}, values of {most(self.d)}"
         blocks = f"blocks of {t.queries} x {t.keys}"
         if self.listed is not None:
