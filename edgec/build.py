@@ -124,7 +124,8 @@ class Built:
     def files(self) -> dict[str, int]:
         """Bytes of every file of the artefact by its path."""
         if "emit" in self.stages:
-            return {path: len(content) for path, content in self.stages["emit"].files.items()}
+            made = self.stages["emit"].files
+            return {path: files.size_of(made, path) for path in made}
         return {name: (self.folder / name).stat().st_size for name in (*read_lock(self.folder)["files"], LOCK)}
 
     @property
@@ -327,7 +328,7 @@ def _written(
         seconds["compile"] = time.perf_counter() - begun
 
     try:
-        replaced = publish({**project.files, **others}, folder, finish)
+        replaced = publish(files.with_others(project.files, others), folder, finish)
     except BaseException:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)

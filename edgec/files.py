@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +45,46 @@ def replace(path: str | Path, content: str | bytes | memoryview) -> None:
             with suppress(OSError):
                 fresh.unlink()
             raise
+
+
+#: Bytes in a row, in parts, so that large weights are in memory no more often than they have to be.
+Pieces = Sequence[bytes | memoryview]
+
+
+class InPieces(Mapping[str, bytes]):
+    """Contents of files by path, some of them in ``parts``, which are joined only where somebody asks for the whole.
+
+    ``whole`` has every path, with any content for those that are in parts.
+    """
+
+    def __init__(self, whole: Mapping[str, bytes], parts: Mapping[str, Pieces]) -> None:
+        self.whole, self.parts = dict(whole), dict(parts)
+
+    def __getitem__(self, path: str) -> bytes:
+        if path in self.parts:
+            self.whole[path] = b"".join(self.parts.pop(path))
+        return self.whole[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.whole)
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+
+def pieces_of(files: Mapping[str, bytes], path: str) -> Pieces:
+    """The content of a file in parts, which are one where it is whole."""
+    return files.parts.get(path) or (files.whole[path],) if isinstance(files, InPieces) else (files[path],)
+
+
+def size_of(files: Mapping[str, bytes], path: str) -> int:
+    """Bytes of a file."""
+    return sum(map(len, pieces_of(files, path)))
+
+
+def with_others(files: Mapping[str, bytes], others: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Files with others, of other paths."""
+    return InPieces({**files.whole, **others}, files.parts) if isinstance(files, InPieces) else {**files, **others}
 
 
 def npz(arrays: Mapping[str, np.ndarray], compression: int = 0) -> bytes:

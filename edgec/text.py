@@ -17,7 +17,9 @@ _C_KEYWORDS = frozenset(
 
 def printable(text: str, limit: int = 120) -> str:
     """One line that a terminal and a C comment can show whatever ``text`` holds."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii", "replace") for c in text)
+    shown = text
+    if not text.isprintable():
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii", "replace") for c in text)
     shown = shown.encode("utf-8", "backslashreplace").decode("utf-8").replace("*/", "* /").replace("/*", "/ *")
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 

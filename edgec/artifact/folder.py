@@ -39,10 +39,11 @@ def publish(files: Mapping[str, bytes], folder: Path, finish: Callable[[Path], N
     refuse_foreign(folder)
     with files_of_user.writing(folder), hidden(folder.absolute().parent) as fresh:
         fresh.chmod(0o777 & ~files_of_user.umask())
-        for path, content in files.items():
+        for path in files:
             target = fresh / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+            with target.open("wb") as file:
+                file.writelines(files_of_user.pieces_of(files, path))
         finish(fresh)
         with turn(folder):
             replaces = refuse_foreign(folder)  # again: another build may have ended meanwhile

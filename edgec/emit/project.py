@@ -33,6 +33,7 @@ from edgec.emit.weights import Weights, weights_of
 from edgec.emit.weights_abi import abi as abi_of_weights
 from edgec.emit.where import where_files, where_names, where_rows
 from edgec.errors import DeviceError, UsageError
+from edgec.files import InPieces
 from edgec.ir.sizes import dimensions, named
 from edgec.options.cores import cores_text
 from edgec.resources import data_folder
@@ -58,7 +59,7 @@ def files(
     ram: int | None = None,
     cores: Sequence[int] = (),
     abis: Sequence[AbiFiles] = (),
-) -> dict[str, bytes]:
+) -> Mapping[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
     ``beside`` are the names of optional additions (`edgec.emit.apps`), ``prepared`` is the preprocessing of images in
@@ -163,9 +164,11 @@ def files(
 
     for made in beside_it:
         result |= made.files
+    # Large weights are not joined to be written once; packages have copies.
+    apart = {weights.file: weights.pieces} if weights.file is not None and not weights.is_opened and not wanted else {}
     for table in tables:
         if not table.is_opened:
-            result |= table.files
+            result |= dict.fromkeys(apart, b"") if table is weights and apart else table.files
             put(table.source, table.template, table=table)
     if model and model.chat is not None:
         result[f"{name}_chat.json"] = (model.chat.written() + "\n").encode()
@@ -247,7 +250,8 @@ def files(
     facts_of |= {"bounds": bounds.described} if bounds is not None else {}
     facts_of |= {"abis": {abi.abi: list(abi.sources) for abi in abis}} if abis else {}
     known = {weights.file: weights.sha256} if weights.file is not None else {}
-    return sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts}, known)
+    whole = sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts}, known)
+    return InPieces(whole, apart) if apart else whole
 
 
 def cross_options(device: Device) -> str:

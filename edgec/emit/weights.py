@@ -11,6 +11,7 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.errors import UsageError
+from edgec.files import Pieces
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Program
 from edgec.schedule.streaming import PAGE, Streaming, memory_beside, streaming
@@ -28,10 +29,6 @@ MOST_ARRAY_BYTES = 64 << 20
 _WORDS_A_LINE = 6
 #: Extras that read the file of linked weights themselves.
 _READ_BIN = ("web", "python")
-
-
-#: Bytes in a row, in parts, so that large weights are in memory no more often than they have to be.
-Pieces = Sequence[bytes | memoryview]
 
 
 def weights_blob(program: Program) -> bytes:

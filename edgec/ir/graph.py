@@ -15,25 +15,46 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
 from edgec.ir.types import Type, dtype_name
 
+#: Bytes up to which arrays are compared whole, and elements of longer ones that are compared before their digests.
+_WHOLE_BYTES, _PART_ELEMENTS = 4096, 64
+
 
 class Array:
-    """An immutable constant tensor that compares and hashes by its content."""
+    """An immutable constant tensor that compares and hashes by its content.
 
-    __slots__ = ("digest", "value")
+    Few arrays are alike: a part of the bytes tells most of them apart, and ``digest`` is computed where it does not.
+    """
+
+    __slots__ = ("_digest", "_part", "value")
 
     def __init__(self, value: np.ndarray) -> None:
         value = np.asarray(value, order="C")
         value.flags.writeable = False
         self.value = value
-        content = blake2b(f"{value.dtype}{value.shape}".encode(), digest_size=12)  # on long arrays faster than SHA-2
-        content.update(value.reshape(-1).view(np.uint8).data if value.size else b"")
-        self.digest = content.hexdigest()
+        self._digest: str | None = None
+        step = 1 if value.nbytes <= _WHOLE_BYTES else value.size // _PART_ELEMENTS
+        self._part = (value.dtype, value.shape, value.reshape(-1)[::step].tobytes())
+
+    @property
+    def digest(self) -> str:
+        """Hash of type, shape and content."""
+        if self._digest is None:
+            value = self.value
+            # On long arrays faster than SHA-2.
+            content = blake2b(f"{value.dtype}{value.shape}".encode(), digest_size=12)
+            content.update(value.reshape(-1).view(np.uint8).data if value.size else b"")
+            self._digest = content.hexdigest()
+        return self._digest
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Array) and other.digest == self.digest
+        if not isinstance(other, Array):
+            return False
+        if self is other or self._part != other._part:
+            return self is other
+        return self.value.nbytes <= _WHOLE_BYTES or self.digest == other.digest
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return hash(self._part)
 
     def __str__(self) -> str:
         return f"#{self.digest}"
@@ -89,16 +110,26 @@ Meaning = Formula | Procedure
 
 
 class Node:
-    """One operation on tensors. Interned: equal nodes are the same object, and ``key`` is its content hash."""
+    """One operation on tensors. Interned: equal nodes are the same object."""
 
-    __slots__ = ("__weakref__", "args", "attrs", "key", "op", "sizes", "type")
+    __slots__ = ("__weakref__", "_key", "args", "attrs", "op", "sizes", "type")
 
     op: str
     args: tuple[Node, ...]
     attrs: tuple[tuple[str, Any], ...]
     type: Type
-    key: str
     sizes: tuple[Expr, ...]  # the run-time sizes that its type and its attributes mention
+    _key: str | None
+
+    @property
+    def key(self) -> str:
+        """Hash of its content and of all that it is computed from."""
+        if self._key is None:
+            for node in topological([self], known=_WITH_KEY):
+                content = f"{node.op}({','.join(a.key for a in node.args)}){node.attrs!r}:{node.type}"
+                node._key = sha256(content.encode()).hexdigest()[:24]
+        assert self._key is not None
+        return self._key
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -118,6 +149,14 @@ class Node:
         return f"<{self.op} {self.key[:8]} {self.type}>"
 
 
+class _WithKey:
+    """The nodes whose key is computed."""
+
+    def __contains__(self, node: object) -> bool:
+        return isinstance(node, Node) and node._key is not None
+
+
+_WITH_KEY = _WithKey()
 _TABLE: WeakValueDictionary[Any, Node] = WeakValueDictionary()
 
 
@@ -125,13 +164,12 @@ def intern(op: str, args: tuple[Node, ...], attrs: Mapping[str, Any], type: Type
     """The one node with this content. Use ``edgec.ops.node`` where the type should be derived."""
     items = tuple(sorted(attrs.items()))
     # 1 and 1.0 are equal, but not the same attribute: the representation tells them apart.
-    identity = (op, args, repr(items), items if _is_symbolic(items) else None, type)
+    told = repr(items) if op != "const" else items[0][1]
+    identity = (op, args, told, items if _is_symbolic(items) else None, type)
     found = _TABLE.get(identity)
     if found is None:
         found = Node()
-        found.op, found.args, found.attrs, found.type = op, args, items, type
-        content = f"{op}({','.join(a.key for a in args)}){items!r}:{type}"
-        found.key = sha256(content.encode()).hexdigest()[:24]
+        found.op, found.args, found.attrs, found.type, found._key = op, args, items, type, None
         found.sizes = _sizes_of(found)
         _TABLE[identity] = found
     return found

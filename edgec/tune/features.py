@@ -12,6 +12,7 @@ from edgec.ir.nest import coefficient, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.candidates import Candidate
 from edgec.schedule.contract.contract import Contract, bytes_along
+from edgec.schedule.contract.sparse import IN_FLIGHT
 from edgec.schedule.contract.winograd import Winograd
 from edgec.schedule.storage import memory_type
 
@@ -40,6 +41,7 @@ NAMES = (
     "panel_first", "outside_bytes", "inside_bytes", "panel_bytes", "chunk_bytes", "swept_bytes",
     "row_step", "page_step", "store_step", "column_step", "sum_step", "sum_loops", "innermost", "unrolled",
     "window", "parts", "direct", "packed", "constant_bytes",
+    "step", "near_bytes", "traffic", "code",
     "winograd", "sparse", "swapped", "gathered", "scattered", "points", "block",
 )  # fmt: skip
 
@@ -67,6 +69,9 @@ def _of_contract(c: Contract, device: Device) -> Features:
     times = panels if c.panel_first else chunks
     row_step = max((bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     innermost = c.k[-1] if c.k else X.const(0)
+    rounds, held = most(innermost), height * c.vectors
+    swept = around * (outside + inside * times)
+    step = max(held, height + c.vectors, IN_FLIGHT) / 2  # cycles: of arithmetic, of loads, or of waiting for sums
     return {
         **{name: cycles / whole for name, cycles in terms.items()},
         **_tile(c.rows * sums, c.vectors, c.lanes, device),
@@ -76,13 +81,16 @@ def _of_contract(c: Contract, device: Device) -> Features:
         "panel_first": float(c.panel_first), "outside_bytes": _log(outside), "inside_bytes": _log(inside),
         "panel_bytes": _log(panel / max(1, device.l1d_bytes)),
         "chunk_bytes": _log(c.tile_chunk * height * k * of_s / max(1, device.l1d_bytes)),
-        "swept_bytes": _log(around * (outside + inside * times)),
+        "swept_bytes": _log(swept), "traffic": _log(swept / max(1, each * k * held)),
+        "step": _log(step / held),
+        "near_bytes": _log((panel + height * k * of_s) / max(1, device.l1d_bytes)),
+        "code": _log(held * (rounds if rounds <= c.unrolled else 1)),
         "row_step": _log(row_step), "page_step": float(row_step > 0 and row_step % PAGE == 0),
         "store_step": _log(abs(_step(c.address, c.m)) * DTYPES[c.store.dtype].itemsize),
         "column_step": _log(abs(_step(c.address, c.n))),
         "sum_step": _log(max((bytes_along(e, innermost) for e in X.loads(c.s)), default=0)),
-        "sum_loops": float(len(c.k)), "innermost": _log(most(innermost)),
-        "unrolled": float(most(innermost) <= c.unrolled), "window": _log(sums), "parts": float(c.parts is not None),
+        "sum_loops": float(len(c.k)), "innermost": _log(rounds),
+        "unrolled": float(rounds <= c.unrolled), "window": _log(sums), "parts": float(c.parts is not None),
         "direct": float(c.l_mode == "direct"), "packed": float(c.l_mode == "packed"),
         "constant_bytes": _log(weights * prod(map(most, c.panel_outer)) / max(1, device.l2_bytes)),
     }  # fmt: skip

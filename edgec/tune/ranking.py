@@ -125,8 +125,8 @@ def _grown(tools: Any, rows: np.ndarray, target: np.ndarray, groups: np.ndarray,
     with limits(1):
         for _ in range(TURNS):
             model: Model = kind(
-                learning_rate=0.15, max_iter=60, max_leaf_nodes=15, min_samples_leaf=5, l2_regularization=1.0,
-                early_stopping=False, random_state=seed,
+                learning_rate=0.08, max_iter=100, max_leaf_nodes=8, min_samples_leaf=8, l2_regularization=3.0,
+                max_features=0.3, early_stopping=False, random_state=seed,
             ).fit(rows, target - offsets[groups])  # fmt: skip
             offsets = _means(target - model.predict(rows), groups)
     return model

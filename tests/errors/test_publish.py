@@ -11,15 +11,17 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
-from small_models import model, node
+from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.artifact import folder, publish
 from edgec.artifact.folder import publish as publish_files
 from edgec.artifact.folder import read_lock
 from edgec.errors import UsageError
+from edgec.files import InPieces
 
 LOCK = b'{"name": "net", "files": ["a"]}'
 
@@ -33,6 +35,18 @@ def network(tmp_path: Path) -> Path:
     path = tmp_path / "net.onnx"
     onnx.save(model([node("Relu", ["x"], ["y"])]), path)
     return path
+
+
+def test_weights_in_parts_are_those_of_the_project(tmp_path: Path) -> None:
+    w = np.arange(3000, dtype=np.float32).reshape(50, 60)
+    net = model([node("MatMul", ["x", "w"], ["y"])], [tensor_input("x", [4, 50])], ("y",), [weights("w", w)])
+    built = edgec.build(net, tmp_path / "net", compile=False)
+    made = built.stages["emit"].files
+    assert isinstance(made, InPieces) and made.parts
+    disk = {p: (tmp_path / "net" / p).read_bytes() for p in made}
+    assert built.files == {p: len(c) for p, c in disk.items()}
+    assert made == disk and not made.parts and built.files == {p: len(c) for p, c in disk.items()}
+    assert len(next(c for p, c in disk.items() if p.endswith(".bin"))) >= w.nbytes
 
 
 @pytest.mark.parametrize("name", ["a b'\"$(x)", "a:b%20#;\\", "-o", "a\nb", "é", "a" * 255, ".a", "a\udc80"])

@@ -29,7 +29,7 @@ def result(y: Node) -> Graph:
 
 def reads_itself() -> Graph:
     loop = Node()
-    loop.op, loop.attrs, loop.type, loop.key = "neg", (), F32, "0" * 24
+    loop.op, loop.attrs, loop.type, loop._key = "neg", (), F32, "0" * 24
     loop.args = (loop,)
     return result(loop)
 

@@ -10,7 +10,7 @@ from sparse_cases import kernels, last, matrix, sparse
 
 from edgec import ops
 from edgec.ir.graph import Graph, constant
-from edgec.schedule.contract.sparse import Sparse
+from edgec.schedule.contract.sparse import FEWEST, Sparse, is_sparse
 from edgec.schedule.program import Kernel
 
 DEVICE = target("x86_64_avx512").device
@@ -82,3 +82,12 @@ def test_what_is_no_constant_stays_dense() -> None:
     both = product(graph(ops.node("matmul", value("a", 8, 64), value("b", 64, 32))))
     assert both.template == "contract" and both.sparsity is None
     assert product(graph(ops.node("matmul", value("a", 8, 64), weights(64, 32)))).template == "contract"
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("share", [0.0, 0.19, 0.21, 1.0])
+def test_zeros_are_counted_as_far_as_they_decide(share: float, first: bool) -> None:
+    values = np.ones((500, 400), np.float32)
+    zeros = int(share * values.size)
+    values.reshape(-1)[slice(zeros) if first else slice(values.size - zeros, None)] = 0
+    assert is_sparse(values) is is_sparse(np.asfortranarray(values)) is (share > FEWEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ from synthetic import SHAPES, convolutions, products
 
 import edgec
 from edgec.execute.samples import random_inputs
+from edgec.ir.index import upper
+from edgec.schedule.contract.contract import Contract
 from edgec.schedule.contract.decisions import read
+from edgec.schedule.contract.sparse import IN_FLIGHT
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.variants import Variants, named
 from edgec.tune.features import NAMES, features
@@ -46,6 +50,28 @@ def test_decisions_are_told_apart_by_their_features() -> None:
         rows = {tuple(features(c, product.device)[name] for name in NAMES) for c in space}
         assert len(rows) >= 0.95 * len(space)
         assert np.isfinite(np.array([*rows])).all()
+
+
+def test_features_tell_what_steps_caches_and_code_take() -> None:
+    seen = set[bool]()
+    for product in PRODUCTS.values():
+        larger = replace(product.device, l1d_bytes=4 * product.device.l1d_bytes)
+        for c in product.candidates("reassociates"):
+            if not isinstance(c.record, Contract):
+                continue
+            f, g, r = features(c, product.device), features(c, larger), c.record
+            height = r.rows * r.sums
+            held, steps = height * r.vectors, max(height * r.vectors, height + r.vectors, IN_FLIGHT) / 2
+            assert 2 ** f["step"] * held == pytest.approx(steps)
+            rounds = 2 ** f["innermost"] if f["unrolled"] else 1
+            assert 2 ** f["code"] == pytest.approx(held * rounds)
+            near = 2 ** f["near_bytes"] * product.device.l1d_bytes
+            assert near == pytest.approx(upper(r.k_extent) * (r.width + height) * 4)
+            assert f["near_bytes"] - g["near_bytes"] == pytest.approx(2) and f["traffic"] == g["traffic"]
+            swept = f["swept_bytes"] - f["traffic"]  # multiply-adds of vectors
+            assert swept == pytest.approx(f["around"] + f["panels"] + f["row_tiles"] + f["k"] + np.log2(held))
+            seen.add(bool(f["unrolled"]))
+    assert seen == {True, False}
 
 
 def test_exact_sums_keep_their_order() -> None:

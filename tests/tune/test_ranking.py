@@ -109,6 +109,13 @@ def test_one_seed_gives_the_same_trials() -> None:
     assert first != other and len(first) == len(other)
 
 
+def test_one_seed_grows_the_same_trees() -> None:
+    pytest.importorskip("sklearn")
+    known = samples(SPACES)[:100]
+    first, again, other = (fitted(known, seed=seed).scores([s.features for s in known]) for seed in (3, 3, 4))
+    assert (first == again).all() and (first != other).any()
+
+
 def test_trials_are_shared_out_in_turns_and_never_repeated() -> None:
     order = found_after(10, learn=True)[1]
     keys = [name.partition("/")[0] for name in order]

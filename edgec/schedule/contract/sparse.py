@@ -37,6 +37,8 @@ IN_FLIGHT = 8
 MARGIN = 0.1
 #: Weights with fewer zeros than this share, or fewer elements, are not looked at.
 FEWEST, SMALLEST = 0.2, 256
+#: Weights that are counted in one go.
+_COUNTED = 1 << 16
 #: Where more vectors than this are kept, nothing is left out that would be worth an index.
 FULL = 0.95
 
@@ -87,7 +89,14 @@ def has_zeros(flat: Flat) -> bool:
 
 def is_sparse(weights: np.ndarray) -> bool:
     """Are there so many zeros in so many weights that a look at where they lie may pay?"""
-    return weights.size >= SMALLEST and int(np.count_nonzero(weights)) < weights.size * (1 - FEWEST)
+    if weights.size < SMALLEST:
+        return False
+    flat, dense, found = weights.reshape(-1), weights.size * (1 - FEWEST), 0
+    for begin in range(0, flat.size, _COUNTED):
+        found += int(np.count_nonzero(flat[begin : begin + _COUNTED]))
+        if found >= dense:
+            return False
+    return True
 
 
 def sparse(
