@@ -75,7 +75,7 @@ def _times(gain: float) -> str:
 
 
 def gaps(table: Table, wanted: Sequence[str]) -> Iterator[str]:
-    """What keeps the tables from being whole, in words."""
+    """The obstacles to whole tables, in words."""
     for name in wanted:
         lacking = [t for t in table.threads if (name, t) not in table.entries]
         if lacking:

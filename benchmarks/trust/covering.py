@@ -52,7 +52,7 @@ def _compiled(copy: Path) -> list[str]:
 
 
 def environment(copy: Path) -> dict[str, str]:
-    """That of a test run in the copy: all tests, the same random numbers always, no compiled file of a changed one."""
+    """Environment of test runs in the copy: all tests, the same random numbers, no compiled file of a changed one."""
     return {
         **os.environ, "PYTHONPATH": str(copy), "EDGEC_RANDOM_SEED": "1", "PYTHONDONTWRITEBYTECODE": "1",
         "EDGEC_MODELS": str(models_folder()), "OMP_NUM_THREADS": "1", "EDGEC_TEST_SHARE": "1",

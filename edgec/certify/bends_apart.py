@@ -27,7 +27,7 @@ class Band:
 
     @property
     def negated(self) -> Band:
-        """That of -d as a function of -e."""
+        """The bend of -d as a function of -e."""
         return Band(self.top, -self.top_0, self.bottom, -self.bottom_0, -self.high, -self.low)
 
 

@@ -106,7 +106,7 @@ def _copy(source: ProgramRun, target: ProgramRun) -> None:
 
 
 def _amplified(run: ProgramRun, k: int, least: float, random: np.random.Generator, want: np.ndarray) -> float:
-    """How far the formula of kernel ``k`` moves when its operands of floats do by parts of ``least``; relative.
+    """Relative change of the formula of kernel ``k`` when its operands of floats change by parts of ``least``.
 
     Of results that are integers, infinite where one of them moves.
     """

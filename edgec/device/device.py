@@ -32,7 +32,7 @@ class Gpu:
     tensor_multiply_adds: int = 0
     """fp16 multiply-adds with fp32 sums that its tensor cores start per clock."""
     tensor_cores: bool = True
-    """Whether kernels multiply floats on its tensor cores, where it has any that the templates use."""
+    """True where kernels multiply floats on its tensor cores, if it has any that the templates use."""
     registers: int = 0
     """32-bit registers of one multiprocessor of an NVIDIA GPU; it holds at most ``resident_threads`` in
     ``resident_groups`` thread blocks at once, which share ``resident_shared_bytes``."""

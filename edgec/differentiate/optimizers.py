@@ -144,7 +144,7 @@ def moments_after(o: Optimizer, weight: Value, gradient: Value, moments: Mapping
 
 
 def velocity_before(o: Optimizer, weight: Value, velocity: Value) -> Value:
-    """What the gradient of a step of SGD is added to."""
+    """The sum that the gradient of a step of SGD is added to."""
     return velocity * o.momentum + weight * o.weight_decay if o.weight_decay else velocity * o.momentum
 
 

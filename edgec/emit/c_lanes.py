@@ -41,7 +41,7 @@ def access(name: str, dtype: str, count: str | None) -> str:
 
 
 def repeated(place: str, dtype: str, times: int, phase: int, count: str | None) -> str:
-    """What lies at a place, every element ``times`` times beside itself, in all lanes or the first ``count``.
+    """The elements at a place, each of them ``times`` times beside itself, in all lanes or the first ``count``.
 
     The first ``phase`` of them are left out.
     """

@@ -23,7 +23,7 @@ def _quantized(x: Node, scale: float) -> Node:
 
 
 def test_a_step_settles_through_a_reshape() -> None:
-    """What is rounded, moved and stored is one number for all readers: at one input it is known."""
+    """A rounded value that is moved and stored is one number for all readers: at one input it is known."""
     x = g.value("x", 1, 4, 6)
     graph = g.graph(node("transpose", node("reshape", _quantized(x, 0.1), shape=(2, 12)), perm=(1, 0)))
     built = edgec.build(to_onnx(graph), compile=False)

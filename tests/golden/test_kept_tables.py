@@ -32,7 +32,7 @@ def flat(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
 
 
 def devices() -> Iterator[str]:
-    """What most devices have of every field, then where each is another."""
+    """The value of every field that most devices have, then the devices with another."""
     rows = {d.name: dict(flat(asdict(d))) for d in list_devices() if d.name != "host"}
     keys = dict.fromkeys(key for row in rows.values() for key in row)
     usual = {key: Counter(row.get(key, "") for row in rows.values()).most_common(1)[0][0] for key in keys}
