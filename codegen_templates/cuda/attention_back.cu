@@ -108,15 +108,18 @@
 //%   endif
 //%- endmacro
 //#
-//# score: the statement that makes ``x``, a product, a score times log2(e), its mask added; ``m`` and ``n`` are its query and
-//# its key. Where tiles reach past the last of them, masks are read of those alone that there are.
+//# score: the statement that makes ``x``, a product, a score, its mask added; ``m`` and ``n`` are its query and its key. The
+//# largest score of a row comes off before the unit of exponents, ln 2, is taken: a large number that masks would lose the
+//# difference, or be infinite. Where tiles reach past the last of them, masks are read of those alone that there are.
 //% macro score(k, mask, is_whole)
 //%   set at = k.at
-        x *= ${"%.9e"|format(k.scale * 1.4426950408889634)}f;
+//%   if k.scale != 1
+        x *= ${"%.9e"|format(k.scale)}f;
+//%   endif
 //%   if k.band and k.band.is_all
         if (n - m < ${k.band.low} || n - m > ${k.band.high}) x = -(float)INFINITY;
 //%   elif mask
-        x += ${"" if is_whole else "m < %d && n < %d ? " % (at.m, at.n)}EC_LOG2E * mask[m * ${at.mask_steps[0]} + n * ${at.mask_steps[1]}]${"" if is_whole else " : 0.0f"};
+        x += ${"" if is_whole else "m < %d && n < %d ? " % (at.m, at.n)}mask[m * ${at.mask_steps[0]} + n * ${at.mask_steps[1]}]${"" if is_whole else " : 0.0f"};
 //%   endif
 //%- endmacro
 //#

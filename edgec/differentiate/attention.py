@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from edgec.differentiate.composites import softmax_operand
+from edgec.differentiate.composites import is_number, number_of, softmax_operand, unguarded
 from edgec.frontend.values import Value, constant, emit
 from edgec.ir.graph import Node
 from edgec.ops.graphs import part, reshape, transpose
@@ -45,7 +45,7 @@ def attention_of(n: Node, reached: Collection[Node], blocks: Blocks) -> Attentio
     """
     if n.op != "matmul" or not n.type.is_fixed or n.type.dtype != "f32":
         return None
-    shares, value = _unguarded(n.args[0]), n.args[1]
+    shares, value = unguarded(n.args[0]), n.args[1]
     softmax = softmax_operand(shares)
     if softmax is None or softmax[1] != (shares.type.rank - 1,):
         return None
@@ -99,29 +99,10 @@ def _unscaled(n: Node) -> tuple[Node, float]:
     """The node without a constant factor, and that factor."""
     if n.op in ("mul", "div"):
         for x, c in (n.args, *([n.args[::-1]] if n.op == "mul" else [])):
-            if x.type == n.type and _is_number(c) and _number(c).size == 1 and _number(c).all():
-                factor = float(_number(c).reshape(()))
+            if x.type == n.type and is_number(c) and number_of(c).size == 1 and number_of(c).all():
+                factor = float(number_of(c).reshape(()))
                 return x, factor if n.op == "mul" else 1.0 / factor
     return n, 1.0
-
-
-def _unguarded(n: Node) -> Node:
-    """The node without its guard, which puts 0 in the place of elements that are not a number."""
-    if n.op == "select":
-        condition, zero, x = n.args
-        is_zero = _is_number(zero) and not _number(zero).any()
-        if condition.op == "isnan" and condition.args[0] is x and is_zero:
-            return x
-    return n
-
-
-def _number(n: Node) -> np.ndarray:
-    return _number(n.args[0]) if n.op == "broadcast" else n.value
-
-
-def _is_number(n: Node) -> bool:
-    """Is it a constant, or one repeated?"""
-    return _is_number(n.args[0]) if n.op == "broadcast" else n.is_const
 
 
 def _unmasked(x: Node, reached: Collection[Node]) -> tuple[Node, Node | None]:
@@ -133,7 +114,7 @@ def _unmasked(x: Node, reached: Collection[Node]) -> tuple[Node, Node | None]:
     if x.op == "select" and x.args[0] not in reached:
         condition, *sides = x.args
         for k, (scores, hidden) in enumerate((sides, sides[::-1])):
-            if scores.type == x.type and _is_number(hidden) and np.all(_number(hidden) == -np.inf):
+            if scores.type == x.type and is_number(hidden) and np.all(number_of(hidden) == -np.inf):
                 pair = (constant(0.0, "f32"), Value(hidden))
                 return scores, _of_rank(emit("select", Value(condition), *pair[:: 1 - 2 * k]).node, x.type.rank)
     return x, None

@@ -3,7 +3,7 @@ give.
 
 The first three shift their operand by its maximum and lose the shift again, so that nothing has to pass the maximum:
 
-    softmax      y = e / s             g -> y * (g - sum(g * y))
+    softmax      y = e / s             g -> y * (g - sum(g * y)), y of its guard if it has one
     log softmax  y = z - log(s)        g -> g - exp(y) * sum(g)
     log-sum-exp  y = log(s) + m        g -> g * e / s
 
@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import pi, sqrt
 
+import numpy as np
+
 from edgec.frontend.values import Value, emit
 from edgec.ir.graph import Node
 
@@ -24,7 +26,7 @@ from edgec.ir.graph import Node
 def composite(n: Node, g: Node) -> tuple[Node, Node] | None:
     """The operand of a composite that ends in ``n``, and the gradient for it; None for any other node."""
     y, seed = Value(n), Value(g)
-    softmax = softmax_operand(n)
+    softmax = softmax_operand(unguarded(n))
     if softmax is not None:
         x, axes = softmax
         return x, (y * (seed - (seed * y).sum(axes))).node
@@ -96,6 +98,26 @@ def softmax_operand(n: Node) -> tuple[Node, tuple[int, ...]] | None:
         if z is not None and powers is _powers(total):
             return _unshifted(z, axes), axes
     return None
+
+
+def unguarded(n: Node) -> Node:
+    """The node without its guard, which puts 0 in the place of elements that are not a number."""
+    if n.op == "select":
+        condition, zero, x = n.args
+        is_zero = is_number(zero) and not number_of(zero).any()
+        if condition.op == "isnan" and condition.args[0] is x and is_zero:
+            return x
+    return n
+
+
+def number_of(n: Node) -> np.ndarray:
+    """The constant that a node is or repeats."""
+    return number_of(n.args[0]) if n.op == "broadcast" else n.value
+
+
+def is_number(n: Node) -> bool:
+    """Is it a constant, or one repeated?"""
+    return is_number(n.args[0]) if n.op == "broadcast" else n.is_const
 
 
 def _quotients(n: Node) -> Iterator[tuple[Node, Node]]:

@@ -25,10 +25,11 @@ QUERIES, KEYS = 64, 48
 
 @procedure
 def attention_statistics(query: Tensor, key: Tensor, *mask: Tensor, scale: float = 1.0) -> Procedure:
-    """The logarithm of the sum of exponentials of each row of scale * query @ key' + mask, as [.., M]; infinite for a
-    query that sees no key.
+    """The largest score of each row of scale * query @ key' + mask, then the logarithms of the sums of exponentials of
+    scores less it, as one vector of 2 * .. * M; 0 and infinite for a query that sees no key.
 
-    Operands are as in `attention_gradients`. Raises ModelError for operands that do not fit.
+    Their sum would lose the logarithm beside a large score, as that of a row that a finite number masks. Operands are
+    as in `attention_gradients`. Raises ModelError for operands that do not fit.
     """
     *outer, m, k = query.shape
     n = key.shape[-2] if key.rank > 1 else 0
@@ -36,7 +37,7 @@ def attention_statistics(query: Tensor, key: Tensor, *mask: Tensor, scale: float
     if key.shape != (*outer, n, k) or not _are_masks(mask, (*outer, m, n)) or not _are_alike(operands, m, n, k):
         raise ModelError(f"operands {[str(t.type) for t in operands]} of the statistics of attention")
     return Procedure(
-        Type(query.dtype, (*outer, m)),
+        Type(query.dtype, (2 * prod(outer) * m,)),
         partial(_statistics, scale),
         tasks=prod(outer),
         steps=prod(outer) * m * n * (2 * k + 8),
@@ -61,17 +62,23 @@ def attention_gradients(
     other, as one vector. Those of queries and keys are by what ``of_query`` and ``of_key`` times give these operands.
 
     ``query`` is [.., M, K], ``key`` [.., N, K], ``value`` [.., N, D], ``seed`` [.., M, D] the gradient of the result,
-    ``pull`` [.., M] the sum of its products with the result. Behind them come the result of `attention_statistics`,
-    [.., M], where it is known, and the mask, if there is one. It is added to scores: of their rank, each dimension
+    ``pull`` [.., M] the sum of its products with the result. Behind them come the result of `attention_statistics`
+    where it is known, and the mask, if there is one. It is added to scores: of their rank, each dimension
     whole or 1; a query that sees no key, all being -inf, has no share in any. No dimension of a head is 0.
 
     Raises ModelError for operands that do not fit. Algorithm 2 of Dao (2023), arXiv 2307.08691, queries outermost.
     """
     *outer, m, k = query.shape
     n, d = value.shape[-2:] if value.rank > 1 else (0, 0)
-    statistics = more[:1] if more and more[0].rank == pull.rank else ()
+    statistics = more[:1] if more and more[0].rank == 1 else ()
     mask = more[len(statistics) :]
-    expected = [(*outer, n, k), (*outer, n, d), (*outer, m, d), *[(*outer, m)] * (1 + len(statistics))]
+    expected = [
+        (*outer, n, k),
+        (*outer, n, d),
+        (*outer, m, d),
+        (*outer, m),
+        *[(2 * prod(outer) * m,)] * len(statistics),
+    ]
     found = [t.shape for t in (key, value, seed, pull, *statistics)]
     operands = (query, key, value, seed, pull, *more)
     if found != expected or not _are_masks(mask, (*outer, m, n)) or not _are_alike(operands, m, n, k, d):
@@ -133,8 +140,11 @@ def _statistics(scale: float, query: np.ndarray, key: np.ndarray, *mask: np.ndar
     scores = _scores(scale, query, key, mask)
     with np.errstate(all="ignore"):
         top = scores.max(-1, keepdims=True, initial=-np.inf)
-        found = top + np.log(np.exp(scores - top).sum(-1, keepdims=True))
-    return np.where(top == -np.inf, np.inf, found)[..., 0].astype(query.dtype)
+        sums = np.log(np.exp(scores - top).sum(-1, keepdims=True))
+    sees = top != -np.inf
+    return np.concatenate([np.where(sees, top, 0).reshape(-1), np.where(sees, sums, np.inf).reshape(-1)]).astype(
+        query.dtype
+    )
 
 
 def _computed(
@@ -152,7 +162,8 @@ def _computed(
     scores = _scores(scale, query, key, more[has_statistics:])
     with np.errstate(all="ignore"):
         if has_statistics:
-            shares = np.exp(scores - more[0][..., None])
+            top, sums = more[0].reshape(2, *pull.shape, 1)
+            shares = np.exp(scores - top - sums)
         else:
             top = scores.max(-1, keepdims=True, initial=-np.inf)
             powers = np.exp(scores - np.where(top == -np.inf, 0, top))

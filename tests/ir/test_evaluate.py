@@ -248,9 +248,10 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
     ],
     # Scores of log 1 and log 3, and a query that sees no key.
     "attention_statistics": [
-        (np.log([4.0]),
+        (np.log([3.0, 4 / 3]),
          lambda: apply("attention_statistics", np.array([[2.0]]), np.log([[1.0], [3.0]]), scale=0.5)),
-        ([np.inf], lambda: apply("attention_statistics", np.array([[1.0]]), np.ones((2, 1)), np.full((1, 2), -np.inf))),
+        ([0.0, np.inf],
+         lambda: apply("attention_statistics", np.array([[1.0]]), np.ones((2, 1)), np.full((1, 2), -np.inf))),
     ],
     "collective": [
         (A, lambda: apply("collective", A, kind="sum", ranks=1)),

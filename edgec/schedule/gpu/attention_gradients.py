@@ -91,9 +91,9 @@ class BackwardTile:
 
     @property
     def shared_bytes(self) -> int:
-        """Rows, tiles of columns, and of each column of a tile its statistic and its pull."""
+        """Rows, tiles of columns, and of each column of a tile its two statistics and its pull."""
         operands = self.rows * (self.pitch + self.value_pitch) + self.stages * self.stage
-        return self.bytes * operands + 8 * self.stages * self.columns
+        return self.bytes * operands + 12 * self.stages * self.columns
 
 
 @dataclass(frozen=True)
