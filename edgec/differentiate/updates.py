@@ -20,9 +20,10 @@ from edgec.differentiate.optimizers import (
     weight_after,
 )
 from edgec.frontend.states import describe
-from edgec.frontend.values import Value, select
+from edgec.frontend.values import Value, emit, select
 from edgec.ir.graph import Node, placeholder
 from edgec.ir.types import Type
+from edgec.ops.graphs import added
 
 #: What the names of sums of gradients end in.
 GRADIENT = "gradient"
@@ -168,12 +169,14 @@ def _at_once(
         weight, name = Value(node), str(node.attributes["name"])
         moments = {m: made.begin(f"{name}_{m}", weight.type) for m in o.moments}
         clean = {m: select(is_finite(old), old, 0.0) for m, old in moments.items()}
-        if micro is None:
-            later = moments_after(o, weight, slope, clean)
-        else:
+        if o.name == "sgd":
             begun = velocity_before(o, weight, clean["velocity"])
-            later = {"velocity": select(micro.is_first, begun, moments["velocity"]) + slope}
-        every.append({m: made.renew(moments[m], new) for m, new in later.items()})
+            if micro is not None:
+                begun = select(micro.is_first, begun, moments["velocity"])
+            every.append({"velocity": _with_gradient(made, moments["velocity"], begun, slope)})
+        else:
+            later = moments_after(o, weight, slope, clean)
+            every.append({m: made.renew(moments[m], new) for m, new in later.items()})
     broken = total([count_broken(later[o.moments[-1]]) for later in every])
     made.fine = fine & broken.equals(0.0)
     now = advanced(o, powers)
@@ -183,3 +186,34 @@ def _at_once(
     for p, value in now.items():
         made.renew(powers[p], value)
     return made, broken
+
+
+def _with_gradient(made: Updates, old: Value, begun: Value, slope: Value) -> Value:
+    """The sum that ``old`` becomes where it ``begun`` so: rows that few samples read are added where they lie, and the
+    gradient of a table is never there as a whole."""
+    scattered, rest = _scattered(slope.node)
+    if not scattered:
+        return made.renew(old, begun + slope)
+    kept = begun if rest is None else begun + Value(rest)
+    found = select(made.fine, kept, old)
+    for positions, rows in scattered:
+        new = select(made.fine, Value(rows), 0.0)
+        found = emit("scatter_nd", found, Value(positions), new, combine="add")
+    return made.renew_always(old, found)
+
+
+def _scattered(slope: Node) -> tuple[list[tuple[Node, Node]], Node | None]:
+    """The (positions, rows) that are added up in a gradient from zero, and the sum of its other terms."""
+    if slope.op == "add" and all(a.type == slope.type for a in slope.args):
+        found, rest = [], []
+        for scattered, others in map(_scattered, slope.args):
+            found += scattered
+            rest += [others] if others is not None else []
+        return found, added(rest) if rest else None
+    if slope.op == "scatter_nd" and slope.attributes["combine"] == "add" and _is_zero(slope.args[0]):
+        return [(slope.args[1], slope.args[2])], None
+    return [], slope
+
+
+def _is_zero(n: Node) -> bool:
+    return _is_zero(n.args[0]) if n.op == "broadcast" else n.is_const and not n.value.any()

@@ -32,7 +32,7 @@ from edgec.schedule.halo_fill import halo_fill
 from edgec.schedule.layout import views_of
 from edgec.schedule.memory import ALIGNMENT, plan_memory
 from edgec.schedule.options import ScheduleOptions
-from edgec.schedule.procedure import procedure_call
+from edgec.schedule.procedure import made_in_outputs, procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, copied_alike, device_for, half_dtype, in_words, kept_narrow, with_copies
@@ -140,6 +140,8 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     for n in graph.inputs:
         if n not in views:
             views[n] = View(names.buffer(n, n.type.elements), n.type.shape, (0,) * n.type.rank)
+    if not device.is_gpu:
+        made_in_outputs(plan, views)
     weights = Weights(in_words if device.in_words else str)
     kernels: list[Kernel] = []
     bordered: set[Node] = set()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from edgec.fuse import Block
+from edgec.fuse import Block, Plan
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Node, Procedure
 from edgec.ir.index import upper
@@ -80,3 +80,21 @@ def procedure_call(block: Block, views: Mapping[Node, View], weights: Weights, g
 
 def _lines(count: Extent) -> int:
     return -(-upper(count) // _LINE) * _LINE
+
+
+def made_in_outputs(plan: Plan, views: dict[Node, View]) -> None:
+    """Has what a procedure may overwrite made in the output that is its result, where nothing else reads it."""
+    roots = {plan.root_of(n)[0] for b in plan.blocks for n in b.inputs if n in plan.aliases}
+    wanted = {n for _, n in plan.outputs}
+    kept = {*wanted, *plan.aliases, *roots, *plan.halos, *plan.guards, *plan.graph.inputs, *plan.sizes.values()}
+    kept |= {n for _, n in plan.demands}
+    made = {b.output for b in plan.blocks}
+    for block in plan.blocks:
+        which = block.meaning.overwrites if isinstance(block.meaning, Procedure) else None
+        if which is None or block.output not in wanted or block.output in plan.aliases or block.output in plan.guards:
+            continue
+        operand = block.output.args[which]
+        readers = [b for b in plan.blocks if operand in b.inputs]
+        is_alike = operand.type == block.output.type and block.output.args.count(operand) == 1
+        if is_alike and operand in made and operand not in kept and len(readers) == 1:
+            views[operand] = replace(views[operand], buffer=views[block.output].buffer)
