@@ -24,7 +24,7 @@ from edgec.progress import Progress, silent
 from edgec.untrusted import read_arrays
 
 _SAID = ("loss", "update", "optimizer", "dropout", "precision", "loss_scale")
-_BAD_TARGET, _NOT_FINITE, _BROKEN = 32, 33, 34
+_NOT_MET, _BAD_TARGET, _NOT_FINITE, _BROKEN = 4, 32, 33, 34
 
 
 class LossError(ModelError):
@@ -141,6 +141,9 @@ class Trainer:
                 f"a gradient is no finite number (the loss is {loss:g}), and the weights are as they were",
                 hint=hint,
             )
+        if status == _NOT_MET:
+            hint = "look for an index, such as the number of a word, beyond its bounds"
+            raise UsageError("the network does not take such inputs, and the weights are as they were", hint=hint)
         if status:
             raise UsageError(f"the step returned status {status}", where=str(self.network.folder))
         return float(loss)

@@ -104,6 +104,8 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     if scaling is not None:  # before they are joined: it is the last that each one's kernel does
         kept = [(w, s * (1.0 / scaling.factor)) for w, s in kept]
     fine = is_finite(cost.loss) if cost.valid is None else is_finite(cost.loss) & cost.valid
+    for _, holds in graph.demands:
+        fine = fine & Value(holds)
     trained = [inputs[w] for w, _ in kept]
     where = joined(trained) if choices.joins else None
     if where is None:

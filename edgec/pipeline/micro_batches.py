@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from edgec.differentiate.step import Step
 from edgec.distribute.rows import Indivisible, Span, rows_of
-from edgec.ir.graph import Graph
+from edgec.ir.graph import Graph, Node, topological
+from edgec.ops import graphs, node
 from edgec.schedule.program import Buffer, Kernel, Program
 
 #: What the arena of a step may take is this part of its state.
@@ -35,18 +36,49 @@ def portion(graph: Graph, own: Collection[str | None], count: int) -> Graph | No
     rows = int(answers.type.shape[0])
     if any(not samples[n] or samples[n] % count for n in given) or rows % count:
         return None
+    taken: dict[str, int | None] = {n: samples[n] if n in given else None for n in samples}
+    found = _part(graph, answers, name, taken, count)
+    demands = [(message, _demanded(graph, holds, taken, count)) for message, holds in graph.demands]
+    if found is None or {str(n.attributes["name"]) for n in found.inputs} != {*samples}:
+        return None
+    parts = tuple((message, holds) for message, holds in demands if holds is not None)
+    if len(parts) < len(demands):
+        return None
+    origin = {**graph.origin, **found.origin}
+    return replace(graph, inputs=found.inputs, outputs=found.outputs, origin=origin, demands=parts)
+
+
+def _part(graph: Graph, value: Node, name: str, samples: Mapping[str, int | None], count: int) -> Graph | None:
+    """The graph of the first of ``count`` equal parts of the rows of a value, if it is the one of all others too and
+    takes of each input the same part of its ``samples``, or the whole."""
     found: Graph | None = None
     for k in range(count):
         try:
-            part, taken = rows_of(graph, answers, _span(rows, k, count), name)
+            part, taken = rows_of(graph, value, _span(int(value.type.shape[0]), k, count), name)
         except Indivisible:
             return None
-        wanted: Mapping[str, Span | None] = {n: _span(samples[n], k, count) if n in given else None for n in samples}
+        whole = {n: samples[n] for n in taken}
+        wanted: dict[str, Span | None] = {n: None if s is None else _span(s, k, count) for n, s in whole.items()}
         if taken != wanted or (found is not None and part.outputs != found.outputs):
             return None
         found = found or part
-    assert found is not None
-    return replace(graph, inputs=found.inputs, outputs=found.outputs, origin={**graph.origin, **found.origin})
+    return found
+
+
+def _demanded(graph: Graph, holds: Node, samples: Mapping[str, int | None], count: int) -> Node | None:
+    """What must be true of a part where ``holds`` must be of the batch: of the samples, each by itself."""
+    if not any(samples.get(str(n.attributes.get("name"))) for n in topological([holds]) if n.op == "input"):
+        return holds
+    each = holds
+    while each.op == "reshape" or (each.op == "reduce" and each.attributes["combine"] == "and"):
+        each = each.args[0]
+    if not each.type.rank or not each.type.is_fixed or each.type.shape[0] % count:
+        return None
+    part = _part(graph, each, "holds", samples, count)
+    if part is None:
+        return None
+    made = part.outputs[0][1]
+    return graphs.reshape(node("reduce", made, combine="and", axes=tuple(range(made.type.rank))), holds.type.shape)
 
 
 def _span(extent: int, k: int, count: int) -> Span:

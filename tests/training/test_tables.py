@@ -14,6 +14,7 @@ from trained_models import floats
 import edgec
 from edgec.artifact.trainer import LossError
 from edgec.check.training import check_training
+from edgec.errors import UsageError
 
 WORDS, WIDTH = 3000, 8
 
@@ -43,6 +44,13 @@ def test_no_gradient_of_a_table_is_kept(is_tied: bool, tmp_path: Path) -> None:
         x, target = RANDOM.integers(0, WORDS, (2, 12)), np.array([0, 1])
         x[:, 6:] = x[:, :1]  # rows that are read often
         trainer.step(x, target)
+        before = {name: value.copy() for name, value in trainer.state.items()}
+        outside = x.copy()
+        outside[1, 3] = WORDS
+        with pytest.raises(UsageError, match="does not take such inputs"):
+            trainer.step(outside, target)
+        assert all(np.array_equal(value, before[name]) for name, value in trainer.weights.items())
+        assert is_tied or all(np.array_equal(value, before[name]) for name, value in trainer.state.items())
         before = {name: value.copy() for name, value in trainer.state.items()}
         trainer.weights["table"][x[0, 0]] = np.nan
         with pytest.raises(LossError):
