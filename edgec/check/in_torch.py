@@ -33,12 +33,14 @@ def prepared(model: onnx.ModelProto, wide: torch.dtype) -> Callable[[Mapping[str
     steps = []
     for n in model.graph.node:
         attributes = {a.name: helper.get_attribute_value(a) for a in n.attribute}
-        if n.op_type == "Constant" and "value" in attributes:
-            constants[n.output[0]] = _tensor(numpy_helper.to_array(attributes["value"]), wide)
+        if n.op_type == "Constant":
+            (value,) = attributes.values()
+            array = numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.array(value)
+            constants[n.output[0]] = _tensor(array, wide)
             continue
         if n.op_type not in OPERATORS:
             raise NotImplementedError(f"{n.op_type} in PyTorch")
-        steps.append((OPERATORS[n.op_type], attributes, list(n.input), list(n.output)))
+        steps.append((OPERATORS[n.op_type], attributes | {"wide": wide}, list(n.input), list(n.output)))
     names = [o.name for o in model.graph.output]
 
     def call(given: Mapping[str, Tensor]) -> list[Tensor]:
@@ -184,10 +186,49 @@ def _reduced(a: Attributes, x: Tensor, axes: Tensor | None, function: Callable[.
     return function(x, dim=tuple(chosen), keepdim=bool(a.get("keepdims", 1)))
 
 
+def _cast(a: Attributes, x: Tensor) -> Tensor:
+    dtype = helper.tensor_dtype_to_np_dtype(a["to"])
+    return x.to(a["wide"] if dtype.kind == "f" else torch.from_numpy(np.zeros(0, dtype)).dtype)
+
+
+def _shape(a: Attributes, x: Tensor) -> Tensor:
+    return torch.tensor(list(x.shape)[a.get("start", 0) : a.get("end")], dtype=torch.int64)
+
+
+def _expanded(a: Attributes, x: Tensor, shape: Tensor) -> Tensor:
+    return x.expand(torch.broadcast_shapes(x.shape, tuple(shape.tolist())))
+
+
+def _sliced(
+    a: Attributes, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
+) -> Tensor:
+    begun, ended = starts.tolist(), ends.tolist()
+    chosen = axes.tolist() if axes is not None else range(len(begun))
+    for axis, *bounds in zip(chosen, begun, ended, steps.tolist() if steps is not None else [1] * len(begun)):
+        x = x.index_select(axis, torch.tensor([*range(x.shape[axis])[slice(*bounds)]], dtype=torch.int64))
+    return x
+
+
+def _gathered(a: Attributes, x: Tensor, i: Tensor) -> Tensor:
+    axis = a.get("axis", 0) % x.ndim
+    found = x.index_select(axis, i.reshape(-1) % x.shape[axis])
+    return found.reshape(*x.shape[:axis], *i.shape, *x.shape[axis + 1 :])
+
+
+def _unsqueezed(a: Attributes, x: Tensor, axes: Tensor) -> Tensor:
+    rank = x.ndim + axes.numel()
+    for axis in sorted(d % rank for d in axes.reshape(-1).tolist()):
+        x = x.unsqueeze(axis)
+    return x
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "Add": lambda a, x, y: x + y,
+    "And": lambda a, x, y: x & y,
     "AveragePool": _average_pool,
     "BatchNormalization": _normalized,
+    "Cast": _cast,
+    "CastLike": lambda a, x, y: x.to(y.dtype),
     "Clip": _clip,
     "Abs": lambda a, x: torch.abs(x),
     "Concat": _concat,
@@ -198,12 +239,18 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Div": lambda a, x, y: x / y,
     "Dropout": lambda a, x, *rest: x,
     "Erf": lambda a, x: torch.erf(x),
+    "Equal": lambda a, x, y: x == y,
     "Exp": lambda a, x: torch.exp(x),
+    "Expand": _expanded,
     "Flatten": _flatten,
-    "Gather": lambda a, x, i: x.index_select(a.get("axis", 0), i.reshape(-1)).reshape(*i.shape, *x.shape[1:]),
+    "Gather": _gathered,
+    "GatherElements": lambda a, x, i: x.gather(a.get("axis", 0), i % x.shape[a.get("axis", 0)]),
     "Gelu": lambda a, x: F.gelu(x, approximate=a.get("approximate", b"none").decode()),
     "Gemm": _gemm,
     "GlobalAveragePool": lambda a, x: x.mean(tuple(range(2, x.ndim)), keepdim=True),
+    "GreaterOrEqual": lambda a, x, y: x >= y,
+    "Identity": lambda a, x: x,
+    "IsNaN": lambda a, x: torch.isnan(x),
     "LSTM": _lstm,
     "LayerNormalization": _layer_norm,
     "Log": lambda a, x: torch.log(x),
@@ -213,15 +260,20 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Mul": lambda a, x, y: x * y,
     "Neg": lambda a, x: -x,
     "Pow": lambda a, x, y: x**y,
+    "Range": lambda a, first, end, step: torch.arange(first, end, step),
     "ReduceMean": lambda a, x, axes=None: _reduced(a, x, axes, torch.mean),
     "ReduceSum": lambda a, x, axes=None: _reduced(a, x, axes, torch.sum),
     "Relu": lambda a, x: F.relu(x),
     "Reshape": _reshape,
+    "Shape": _shape,
     "Sigmoid": lambda a, x: torch.sigmoid(x),
+    "Slice": _sliced,
     "Softmax": lambda a, x: F.softmax(x, a.get("axis", -1)),
     "Sqrt": lambda a, x: torch.sqrt(x),
     "Squeeze": lambda a, x, axes: x.squeeze(tuple(axes.tolist())),
     "Sub": lambda a, x, y: x - y,
     "Tanh": lambda a, x: torch.tanh(x),
     "Transpose": lambda a, x: x.permute(*a["perm"]),
+    "Unsqueeze": _unsqueezed,
+    "Where": lambda a, condition, x, y: torch.where(condition, x, y),
 }

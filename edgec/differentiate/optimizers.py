@@ -11,6 +11,7 @@ import numpy as np
 from edgec.differentiate.joined import ROW
 from edgec.errors import UsageError
 from edgec.frontend.values import Value, emit, minimum
+from edgec.ops.graphs import concat
 from edgec.text import one_of, printable
 
 
@@ -45,6 +46,8 @@ class Optimizer:
         return ("correction1", "correction2") if self.name != "sgd" else ()
 
 
+#: Scalars that are added one after another.
+FEW = 8
 #: A sum of a long vector has at most so many rows, where its length allows it.
 ROWS = 4096
 _COMMON = ("lr", "weight_decay", "clip")
@@ -121,7 +124,9 @@ def _total(x: Value) -> Value:
 
 
 def total(values: Sequence[Value]) -> Value:
-    """The sum of values."""
+    """The sum of scalars: of many as one vector, so that none of the kernels that they come from has all additions."""
+    if len(values) > FEW:
+        return Value(concat([v.reshape(1).node for v in values], 0)).sum([0], keep=False)
     found = values[0]
     for value in values[1:]:
         found = found + value
