@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgec import files
 from edgec.check.training import TrainingChecked
 
 
@@ -43,23 +43,47 @@ class Row:
 
 
 class Rows:
-    """The rows of a file, by network and batch."""
+    """The rows of a file of JSON lines, by network and batch: those that ``code`` was measured for, the last of each.
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    A row is written as soon as a part of it is measured; a line that a killed run left unfinished is passed over.
+    """
+
+    def __init__(self, path: Path | None, code: str) -> None:
+        self.path, self.code = path, code
         self.found: dict[tuple[str, int], Row] = {}
-        if path is not None and path.is_file():
-            for entry in json.loads(path.read_text()):
+        if path is None or not path.is_file():
+            return
+        text = path.read_text(encoding="utf-8")
+        if text and not text.endswith("\n"):
+            path.write_text(f"{text}\n", encoding="utf-8")
+        for line in text.splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if entry.pop("code") == code:
                 self.found[entry["name"], entry["batch"]] = _row(entry)
 
     def put(self, row: Row) -> None:
         """Keep a row, in the file as well."""
         self.found[row.name, row.batch] = row
         if self.path is not None:
-            files.replace(self.path, json.dumps([asdict(r) for r in self.found.values()], indent=1).encode())
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"code": self.code, **asdict(row)}) + "\n")
+
+
+def code_of(root: Path) -> str:
+    """A digest of the compiler: the package, its rules, templates and devices."""
+    found = hashlib.sha256()
+    for folder in ("edgec", "rewrite_rules", "codegen_templates", "devices"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                found.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def _row(entry: Mapping[str, Any]) -> Row:
-    checked = TrainingChecked(**entry["checked"]) if entry["checked"] else None
-    held = [Held(**{**h, "ms": {int(n): ms for n, ms in h["ms"].items()}}) for h in entry["held"]]
-    return Row(**{**entry, "checked": checked, "held": held})
+    checked = entry["checked"] and TrainingChecked(**{**entry["checked"], "bounds": tuple(entry["checked"]["bounds"])})
+    held = tuple(Held(**{**h, "ms": {int(n): ms for n, ms in h["ms"].items()}}) for h in entry["held"])
+    return Row(**{**entry, "checked": checked, "held": held, "curves": tuple(entry["curves"])})

@@ -1,14 +1,15 @@
 """Training steps of ten networks beside PyTorch: gradients, losses, time and memory.
 
     python -m benchmarks.training.steps [--networks PATTERN ...] [--batches N ...] [--threads N ...] [--steps N]
-        [--compiled] [--only check|time|memory] [--folder DIR] [--write PAGE]
+        [--compiled] [--only check|time|memory] [--until SECONDS] [--folder DIR] [--write PAGE]
 
 Every network is a module of PyTorch with random weights (benchmarks/training/modules.py), exported to ONNX and built
 with stochastic gradient descent and momentum on all weights. Gradients and losses are compared with the module itself
 in double precision, and times taken in turns with it, eager and with --compiled by torch.compile. Needs what
-`pip install 'edgec[torch]' torchvision timm transformers` brings. With --folder, what was built and measured is kept
-there, and a run goes on where another ended. Beside the page is a picture of the losses of one network, edgec's and
-PyTorch's.
+`pip install 'edgec[torch]' torchvision timm transformers` brings. What was built and measured is kept in --folder, in
+``rows.jsonl`` as it comes, and a run goes on where another of the same compiler ended; after --until seconds nothing
+else is begun, and the page tells what is not measured. Losses of larger batches are compared over a fortieth of the
+steps. Beside the page is a picture of the losses of one network, edgec's and PyTorch's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
 from functools import partial
@@ -33,7 +33,7 @@ import edgec
 from benchmarks.training.modules import CASES, Case
 from benchmarks.training.page import CURVE, OPTIMIZER, page, svg
 from benchmarks.training.resident import resident
-from benchmarks.training.rows import Held, Row, Rows
+from benchmarks.training.rows import Held, Row, Rows, code_of
 from edgec.artifact.folder import read_lock
 from edgec.artifact.trainer import Trainer
 from edgec.bench.timing import Timing
@@ -42,6 +42,12 @@ from edgec.check.torch_training import TorchTraining
 from edgec.check.training import check_training
 from edgec.errors import EdgecError
 from edgec.progress import silent
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Builds and rows of runs that name no folder.
+FOLDER = Path(tempfile.gettempdir()) / "edgec-training-steps"
+#: Losses of larger batches are compared over so many times fewer steps.
+FEWER = 40
 
 
 def exported(case: Case, batch: int) -> onnx.ModelProto:
@@ -161,27 +167,32 @@ def weighed(row: Row, folder: Path) -> Row:
     return replace(row, held=held)
 
 
-@contextmanager
-def _kept(folder: Path | None, name: str) -> Iterator[Path]:
-    """The folder that a network is built in: kept, or a scratch one."""
-    if folder is not None:
-        yield folder / name
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        yield Path(scratch) / "out"
-
-
 def measured(row: Row | None, name: str, batch: int, given: argparse.Namespace, folder: Path) -> Iterator[Row]:
     """The row, and again after each thing that was measured of what is asked for and not there yet."""
+    if row is not None and row.checked is not None and not (folder / "edgec.lock").is_file():
+        row = None  # the build is gone
     if row is None and given.only in (None, "check"):
-        yield (row := checked(name, batch, given.steps, folder))
+        steps = given.steps if batch == min(given.batches) else max(3, given.steps // FEWER)
+        yield (row := checked(name, batch, steps, folder))
     if row is None or row.checked is None:
         return
     for threads in given.threads if given.only in (None, "time") else ():
         if not row.held or threads not in row.held[-1].ms:
             yield (row := timed(row, threads, given.compiled, given.seconds, folder))
-    if given.only in (None, "memory"):
+    if given.only in (None, "memory") and row.held and not row.held[0].resident:
         yield weighed(row, folder)
+
+
+def left(row: Row | None, name: str, batch: int, given: argparse.Namespace) -> str:
+    """The part of a network's row that is not measured, in words; nothing where it is whole or refused."""
+    where = f"{name} at batch {batch}"
+    if row is None:
+        return where
+    there = row.held[-1].ms if row.held else {}
+    threads = [t for t in given.threads if t not in there]
+    if row.checked is None or not threads:
+        return ""
+    return f"{where} on {' and '.join(map(str, threads))} thread{'s' if threads != [1] else ''}"
 
 
 def main() -> None:
@@ -193,27 +204,31 @@ def main() -> None:
     p.add_argument("--seconds", type=float, default=1.0, help="that each is timed in a round")
     p.add_argument("--compiled", action="store_true", help="time torch.compile too")
     p.add_argument("--only", choices=["check", "time", "memory"], help="one part of the measurement")
-    p.add_argument("--until", type=float, help="seconds after which nothing else is begun")
-    p.add_argument("--folder", type=Path, help="what was built and measured")
+    p.add_argument("--until", type=float, default=2100.0, help="seconds after which nothing else is begun")
+    p.add_argument("--folder", type=Path, default=FOLDER, help="what was built and measured")
     p.add_argument("--write", type=Path, help="the page of results")
     given = p.parse_args()
     torch.set_num_threads(1)  # of comparisons: threads that wait for cores would take most of the time
     begun = time.perf_counter()
-    rows = Rows(given.folder / "rows.json" if given.folder is not None else None)
-    for name in (n for n in CASES if any(fnmatch(n, pattern) for pattern in given.networks)):
-        for batch in given.batches:
-            if given.until is not None and time.perf_counter() - begun > given.until:
+    rows = Rows(given.folder / "rows.jsonl", code_of(ROOT))
+    for name, batch in ((n, b) for n in CASES for b in given.batches):
+        if not any(fnmatch(name, pattern) for pattern in given.networks):
+            continue
+        folder = given.folder / f"{name}_{batch}_{rows.code}"
+        for row in measured(rows.found.get((name, batch)), name, batch, given, folder):
+            rows.put(row)
+            told = [f"{h.name} {h.bytes / 2**20:.1f} {h.resident / 2**20:.1f} MiB {h.ms}" for h in row.held]
+            print(name, batch, row.refused or row.checked, f"fp32 {row.single:.1e}", *told, flush=True)
+            if time.perf_counter() - begun > given.until:
                 break
-            with _kept(given.folder, f"{name}_{batch}") as folder:
-                for row in measured(rows.found.get((name, batch)), name, batch, given, folder):
-                    rows.put(row)
-                    told = [f"{h.name} {h.bytes / 2**20:.1f} {h.resident / 2**20:.1f} MiB {h.ms}" for h in row.held]
-                    print(name, batch, row.refused or row.checked, f"fp32 {row.single:.1e}", *told, flush=True)
+        if time.perf_counter() - begun > given.until:
+            print(f"{given.until:g} seconds are over: the same command goes on from here", flush=True)
+            break
     found = [rows.found[name, batch] for name in CASES for batch in given.batches if (name, batch) in rows.found]
     if given.write is not None:
         flags = f"--steps {given.steps}{' --compiled' if given.compiled else ''}"
         asked = [(name, batch) for name in CASES for batch in given.batches]
-        missing = [f"{name} at batch {batch}" for name, batch in asked if (name, batch) not in rows.found]
+        missing = [what for name, batch in asked if (what := left(rows.found.get((name, batch)), name, batch, given))]
         command = f"python -m benchmarks.training.steps {flags} --write docs/results/training.md"
         given.write.write_text(page(found, command, missing))
         drawn = next((r for r in found if r.curves), None)

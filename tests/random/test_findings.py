@@ -28,6 +28,12 @@ CASES = {
         "g (double[3,4,5] x, double[4] s, double[4] b, double[4] m, double[4] v) => (double[3,4,5] y)"
         "{ w = Abs (v) y = BatchNormalization (x, s, b, m, w) }",
     ),
+    "batch normalization of a batch in double precision": (
+        17,
+        "g (double[3,4,5] x, double[4] s, double[4] b, double[4] m, double[4] v)"
+        " => (double[3,4,5] y, double[4] n, double[4] w)"
+        "{ t = Abs (v) y, n, w = BatchNormalization <training_mode = 1> (x, s, b, m, t) }",
+    ),
     "a computed size that is known": (20, "g (float[1,1] x) => (float[n] y, int64[n] k) { y, , i, k = Unique (x) }"),
     "greatest of an open dimension": (
         13,

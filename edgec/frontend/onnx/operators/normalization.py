@@ -28,8 +28,9 @@ def batch_normalization(call: Call) -> Value | tuple[Value, ...]:
 def _in_training(call: Call, x: Value, scale: Value, bias: Value, mean: Value, variance: Value) -> tuple[Value, ...]:
     """By the statistics of the batch itself, which move the running ones; before opset 14, both are returned."""
     axes = [d for d in range(x.rank) if d != 1]
-    own = x.cast("f32").mean(axes)
-    centered = x.cast("f32") - own
+    wide = x.cast("f64" if x.dtype == "f64" else "f32")
+    own = wide.mean(axes)
+    centered = wide - own
     spread = (centered * centered).mean(axes)
     deviation = emit("sqrt", spread + call.attribute("epsilon"))
     y = (centered / deviation).cast(x.dtype)
