@@ -269,7 +269,7 @@ def attending_by_statistics() -> Iterator[Named]:
 
 def attending() -> Iterator[Named]:
     """Queries and keys around blocks of 64 and 48, features around vectors, masks of every shape."""
-    sizes = ((1, 1, 1, 1), (63, 49, 5, 16), (64, 48, 16, 7), (65, 47, 33, 1), (130, 101, 20, 70), (5, 200, 64, 64))
+    sizes = ((1, 1, 1, 1), (63, 49, 5, 16), (64, 48, 16, 7), (65, 47, 33, 1), (130, 101, 20, 70), (5, 300, 64, 64))
     for m, n, k, d in sizes:
         yield f"gradients of attention {m}x{n}x{k}x{d}", graph(attention_gradients((2,), m, n, k, d))
     yield "gradients of attention without heads", graph(attention_gradients((), 70, 50, 8, 8))

@@ -21,6 +21,8 @@ from edgec.ir.types import Type
 #: Most queries of a block of scores, and keys; queries, these or half as many, lie along the lanes: whole vectors on
 #: every device.
 QUERIES, KEYS = 64, 48
+#: Keys up to which all scores of a block of queries are kept, within a near cache, rather than computed twice.
+KEPT = 256
 
 
 @procedure
@@ -90,10 +92,11 @@ def attention_gradients(
         partial(_computed, scale, of_query, of_key, bool(statistics)),
         tasks=heads,
         steps=heads * m * n * (4 * k + 3 * d + 16),
-        scratch=4 * queries * (k + d + 2 * KEYS + 4),
+        scratch=4 * queries * (k + d + (n if n <= KEPT else KEYS) + KEYS + 4),
         sizes={
             "queries": queries,
             "keys": KEYS,
+            "keeps": n <= KEPT,
             "m": m,
             "n": n,
             "k": k,
