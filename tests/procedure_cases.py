@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 from chance import RANDOM
-from small_graphs import conv, graph, number, relu, softmax, transpose, value, weights
+from small_graphs import conv, graph, number, relu, softmax, total, transpose, value, weights
 
 from edgec import ops
 from edgec.ir.expr import Extent
@@ -96,6 +96,11 @@ def scattering() -> Iterator[Named]:
             u = value(f"v{d}", *shape[:-1], *x.type.shape[shape[-1] :])
             results.append(ops.node("scatter_nd", x, at, u, combine=combine))
         yield f"scatter {combine}", graph(*results)
+    places, rows = value("j", 9, 1, dtype="i64"), value("u", 9, 5)
+    made = relu(value("x", 20, 5))
+    once = ops.node("scatter_nd", made, places, rows, combine="add")
+    yield "scatter twice to an output", graph(ops.node("scatter_nd", once, places, rows, combine="max"))
+    yield "scatter to an output of what is read", graph(once, relu(total(made, 0)))
     for dtype in (*NUMBERS, "bool"):
         x, u = value("x", 6, 2, dtype=dtype), value("u", 9, 2, dtype=dtype)
         results = [

@@ -140,7 +140,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     for n in graph.inputs:
         if n not in views:
             views[n] = View(names.buffer(n, n.type.elements), n.type.shape, (0,) * n.type.rank)
-    if not device.is_gpu:
+    if not device.is_gpu and plan.assignment is None:
         made_in_outputs(plan, views)
     weights = Weights(in_words if device.in_words else str)
     kernels: list[Kernel] = []

@@ -83,13 +83,14 @@ def _lines(count: Extent) -> int:
 
 
 def made_in_outputs(plan: Plan, views: dict[Node, View]) -> None:
-    """Has what a procedure may overwrite made in the output that is its result, where nothing else reads it."""
+    """Has what a procedure may overwrite made in the output that is its result, where nothing else reads it; so is what
+    another procedure overwrites for that."""
     roots = {plan.root_of(n)[0] for b in plan.blocks for n in b.inputs if n in plan.aliases}
     wanted = {n for _, n in plan.outputs}
     kept = {*wanted, *plan.aliases, *roots, *plan.halos, *plan.guards, *plan.graph.inputs, *plan.sizes.values()}
     kept |= {n for _, n in plan.demands}
     made = {b.output for b in plan.blocks}
-    for block in plan.blocks:
+    for block in reversed(plan.blocks):
         which = block.meaning.overwrites if isinstance(block.meaning, Procedure) else None
         if which is None or block.output not in wanted or block.output in plan.aliases or block.output in plan.guards:
             continue
@@ -98,3 +99,4 @@ def made_in_outputs(plan: Plan, views: dict[Node, View]) -> None:
         is_alike = operand.type == block.output.type and block.output.args.count(operand) == 1
         if is_alike and operand in made and operand not in kept and len(readers) == 1:
             views[operand] = replace(views[operand], buffer=views[block.output].buffer)
+            wanted.add(operand)
