@@ -203,7 +203,10 @@ def _part(
         "tiles": dict(mine.tiles),
     }
     asked = cast(Settings, settings)
-    return build(cast(Buildable, part.graph), folder, start="fuse", compile=compile, progress=progress, **asked)
+    return build(
+        cast(Buildable, part.graph), folder, start="fuse", compile=compile, variants=part.variants, progress=progress,
+        **asked,
+    )  # fmt: skip
 
 
 def _manifest(

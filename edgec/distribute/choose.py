@@ -14,6 +14,7 @@ from edgec.distribute.memory import Memory
 from edgec.distribute.parts import Division, whole
 from edgec.distribute.prices import Prices, speeds_beside
 from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
+from edgec.distribute.same_bits import SameBits
 from edgec.distribute.sharded import sharded
 from edgec.distribute.shards import work
 from edgec.distribute.tensor import along, offered, told_why_not
@@ -22,12 +23,14 @@ from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
 from edgec.partition.assign import undivided
-from edgec.text import one_of
+from edgec.text import listed, one_of
 
 SPLITS = ("auto", "pipeline", "rows", "tensor")
 GOALS = ("throughput", "latency")
 #: Times that a division must be faster than one device: predictions are no better than that.
 WORTH = 1.05
+#: Divisions by rows that are tried for the bits of one device.
+TRIED = 4
 #: Ways of tensors whose memory is held against a limit, before none is said to fit.
 TENSORS = 8
 #: Times that a program is solved under a limit on memory, each with the arenas of the solution before it taken off.
@@ -146,8 +149,9 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
             raise memory.refusal()
         return Choice(one, alone[fastest], (), f"one device: {why}" if why else "one device: there is no other")
     chain = chain_of(plan, blocks)
+    bits = SameBits(prices, graph)
     divisions = [
-        *_divisions(chain, plan, prices, links, wanted, places),
+        *_divisions(chain, plan, bits, links, wanted, places),
         *_tensor(graph, alone, prices, links, wanted, memory, places),
         *_sharded(chain, alone, prices, links, wanted, memory, places),
     ]
@@ -162,6 +166,8 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
         return Choice(one, alone[fastest], tuple(tried), "one device: no value in the network can be divided so")
     best = min(found, key=lambda t: t.seconds(wanted.goal))
     verdict = told(best, alone[fastest], wanted.goal)
+    if best.division.other:
+        verdict += f"; the last bits of {listed(best.division.other)} may differ from those of one device"
     if best.division.found:
         verdict += f"; {best.division.found}"
     if wanted.is_tensor and not wanted.shard and not ilp.is_there():
@@ -236,37 +242,48 @@ def told(best: Tried, alone_s: float, goal: str) -> str:
 
 
 def _divisions(
-    chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, places: int
+    chain: Chain, plan: Plan, bits: SameBits, links: Links, wanted: Wanted, places: int
 ) -> Iterator[Division]:
     """The best division of every kind for every number of workers; where it is forced, for all of them alone."""
     if wanted.shard:
         return
     for workers in [places] if wanted.force else range(2, places + 1):
         if wanted.split in ("auto", "pipeline"):
-            found = in_sequence(chain, links, workers, wanted.memory)
+            found = in_sequence(chain, links, workers, wanted.memory, bits.of)
             if found is not None:
                 yield found
         if wanted.split in ("auto", "rows"):
-            found = _rows(chain, plan, prices, links, wanted, workers)
+            found = _rows(chain, plan, bits, links, wanted, workers)
             if found is not None:
                 yield found
 
 
-def _rows(chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, workers: int) -> Division | None:
-    """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs."""
+def _rows(chain: Chain, plan: Plan, bits: SameBits, links: Links, wanted: Wanted, workers: int) -> Division | None:
+    """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs.
+
+    Of the first few, one that gives the bits of one device is taken, where there is one.
+    """
     estimated: list[tuple[float, int, int, RowSplit]] = []
     workers_of = range(workers)
-    for k, split in candidates(chain, workers, speeds_beside(prices, plan)):
-        head = head_seconds(chain, split, workers_of)
+    for k, split in candidates(chain, workers, speeds_beside(bits.prices, plan), bits.tiles):
+        head = head_seconds(chain, split, workers_of, bits.tiles)
         rest = sum(chain.seconds[0][k:])
         moved = split.value.type.bytes
         carried = links.wire(0, moved) + links.handled(0, moved) + links.passed(moved)
         together = max(head) + rest + 2 * carried
         apart = max(head[0] + rest, *head[1:], carried)
         estimated.append((apart if wanted.goal == "throughput" else together, len(estimated), k, split))
-    for _, _, k, split in sorted(estimated):
+    first: Division | None = None
+    tried = 0
+    for _, _, k, split in sorted(estimated, key=lambda e: e[:2]):
         try:
-            return by_rows(chain, k, split, prices.of_graph)
+            found = bits.of(by_rows(chain, k, split, bits.prices.of_graph, bits.tiles))
         except Indivisible:
             continue
-    return None
+        if not found.other:
+            return found
+        first = first or found
+        tried += 1
+        if tried == TRIED:
+            break
+    return first

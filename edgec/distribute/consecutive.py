@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -18,6 +18,8 @@ from edgec.partition.divide import operands_of, part_of
 
 #: With more values, all intervals would take minutes to try: no pipeline is offered.
 MOST_VALUES = 400
+#: Places between parts that are left out for others where parts do not give the bits of one device.
+TRIED = 4
 
 
 @dataclass(frozen=True)
@@ -127,20 +129,38 @@ def within(chain: Chain, cost: Cost, limit: int | None) -> Cost:
     return lambda worker, begin, end: cost(worker, begin, end) if weights[begin][end] <= most else inf
 
 
-def in_sequence(chain: Chain, links: Links, workers: int, limit: int | None = None) -> Division | None:
+def in_sequence(
+    chain: Chain, links: Links, workers: int, limit: int | None = None,
+    kept: Callable[[Division], Division] = lambda division: division,
+) -> Division | None:  # fmt: skip
     """The division into consecutive parts on exactly ``workers`` with the least time between frames.
 
     Weights of each are within ``limit`` bytes, where any division's are; else those of its largest are the least.
+    ``kept`` gives a division with the bits of one device, or says what differs (`Division.other`): others are tried.
 
     None where there are fewer values than workers, or more than `MOST_VALUES`, whose intervals would take long to try.
     """
     if not workers <= len(chain.values) <= MOST_VALUES:
         return None
-    cost = stage_cost(chain, links)
-    least, ends = best_intervals(len(chain.values), workers, within(chain, cost, limit))
+    cost = within(chain, stage_cost(chain, links), limit)
+    least, ends = best_intervals(len(chain.values), workers, cost)
     if least == inf:
         _, ends = best_intervals(len(chain.values), workers, lambda _, begin, end: chain.weights[begin][end])
-    return along(chain, ends)
+        return kept(along(chain, ends))
+    first = found = kept(along(chain, ends))
+    refused: set[int] = set()
+    while found.other and len(refused) < TRIED:
+        refused |= {*ends[:-1]}
+        least, ends = best_intervals(len(chain.values), workers, _without(cost, refused))
+        if least == inf:
+            break
+        found = kept(along(chain, ends))
+    return first if found.other else found
+
+
+def _without(cost: Cost, refused: Collection[int]) -> Cost:
+    """A cost that is infinite for intervals that begin at these places."""
+    return lambda worker, begin, end: inf if begin in refused else cost(worker, begin, end)
 
 
 def along(chain: Chain, ends: Sequence[int]) -> Division:

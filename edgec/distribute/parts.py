@@ -31,12 +31,16 @@ class Read:
 
 @dataclass(frozen=True)
 class Part:
-    """A graph for one worker. Its outputs are tensors of their names; ``seconds`` are predicted for its kernels."""
+    """A graph for one worker. Its outputs are tensors of their names; ``seconds`` are predicted for its kernels.
+
+    ``variants`` are those of its products by their keys, where it does not choose them itself.
+    """
 
     worker: int
     graph: Graph
     reads: tuple[Read, ...]
     seconds: float
+    variants: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class Division:
     """A network as parts, each after those that it reads from. ``split`` is one, pipeline, rows or tensor.
 
     ``sums`` are tensors that no part gives: the coordinator adds their terms, in order. ``found`` says how good a
-    choice it is, in words, where that is known.
+    choice it is, in words, where that is known. ``other`` names sums of rows and pipelines whose terms are added in
+    another order than one device has.
     """
 
     split: str
@@ -53,6 +58,7 @@ class Division:
     outputs: dict[str, Type]
     sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     found: str = ""
+    other: tuple[str, ...] = ()
 
     @property
     def tensors(self) -> dict[str, Type]:
