@@ -87,7 +87,8 @@ def build_over(
     parsed = read(model)
     speeds, here = _speeds(places, link_speed, options, progress)
     links = links_of(places, speeds, here, _cores() / options[0].threads)
-    given.pop("pre", None)  # the graph has it from here on
+    for name in ("pre", "states"):  # the graph has them from here on
+        given.pop(name, None)
     graph: Graph = pipeline.run(parsed, Context(options[0], progress), until="compress").result.graph
     prices = Prices(options, (1.0,) * len(places))
     plan = prices.planned(graph, 0)
@@ -224,7 +225,7 @@ def _manifest(
     used = max(p.worker for p in division.parts) + 1
     parts = [
         PartEntry(
-            f"part{k}", part.worker, part.reads, tuple(n for n, _ in part.graph.outputs),
+            f"part{k}", part.worker, part.reads, tuple(part.writes),
             part.seconds if seconds is None else seconds[k], b.arena_bytes, b.weights_bytes,
         )
         for k, (part, b) in enumerate(zip(division.parts, built))

@@ -9,6 +9,7 @@ from math import inf
 from edgec.distribute import ilp
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.cuts import annotations_of
+from edgec.distribute.held import Held
 from edgec.distribute.links import Links
 from edgec.distribute.memory import Memory
 from edgec.distribute.parts import Division, whole
@@ -108,7 +109,7 @@ class Choice:
 
 def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[Job]:
     """The parts of a division as its timeline needs them; ``seconds`` replace the predicted ones."""
-    makers = {name: [k] for k, part in enumerate(division.parts) for name, _ in part.graph.outputs}
+    makers = {name: [k] for k, part in enumerate(division.parts) for name in part.writes}
     added = {name for terms in division.sums.values() for name in terms[1:]}
     for name, terms in division.sums.items():
         makers[name] = [k for term in terms for k in makers[term]]
@@ -116,8 +117,8 @@ def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[
     found = []
     for k, part in enumerate(division.parts):
         bytes_in = sum(r.bytes(types[r.tensor].dtype, types[r.tensor].shape) for r in part.reads)
-        bytes_out = sum(n.type.bytes for _, n in part.graph.outputs)
-        bytes_added = sum(n.type.bytes for name, n in part.graph.outputs if name in added)
+        bytes_out = sum(n.type.bytes for n in part.writes.values())
+        bytes_added = sum(n.type.bytes for name, n in part.writes.items() if name in added)
         after = tuple(sorted({m for r in part.reads for m in makers.get(r.tensor, ())}))
         own = part.seconds if seconds is None else seconds[k]
         found.append(Job(part.worker, own, bytes_in, bytes_out, after, bytes_added))
@@ -141,7 +142,7 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
     fastest = min(range(len(alone)), key=alone.__getitem__)
     places = len(links.wires)
     one = priced(whole(graph, fastest, alone[fastest]), links, None)
-    why = undivided(plan)
+    why = undivided(plan, holds_states=True) or Held(graph).refusal()
     memory = Memory(prices, wanted.memory)
     fits = memory.fits(one.division)
     if why or places < 2:
@@ -189,7 +190,7 @@ def _tensor(
     Of those that nobody asked for, and no memory needs, the ones that one device is estimated to beat are left out: to
     price them exactly, every part would be planned.
     """
-    if not wanted.is_tensor:
+    if not wanted.is_tensor or Held(graph).loops:
         return
     operations = sum(work(n, frozenset(graph.inputs))[0] for _, n in graph.outputs)
     for workers in [places] if wanted.force or wanted.shard else range(2, places + 1):
@@ -252,7 +253,7 @@ def _divisions(
             found = in_sequence(chain, links, workers, wanted.memory, bits.of)
             if found is not None:
                 yield found
-        if wanted.split in ("auto", "rows"):
+        if wanted.split in ("auto", "rows") and not chain.held.loops:
             found = _rows(chain, plan, bits, links, wanted, workers)
             if found is not None:
                 yield found

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from math import inf
 
+from edgec.distribute.held import Held, metadata
 from edgec.distribute.intervals import Cost, best_intervals
 from edgec.distribute.links import Links
 from edgec.distribute.parts import Division, Part, Read
+from edgec.distribute.parts import ports as ports_of
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph, Node, topological
 from edgec.partition.assign import readers_of
@@ -34,9 +36,30 @@ class Chain:
     seconds: tuple[tuple[float, ...], ...]
 
     @cached_property
-    def operands(self) -> dict[Node, tuple[Node, ...]]:
+    def held(self) -> Held:
+        return Held(self.graph)
+
+    @cached_property
+    def states(self) -> dict[Node, tuple[Node, ...]]:
+        """The states that each value is made of."""
         known = frozenset(self.values)
-        return {v: operands_of(v, known) for v in self.values}
+        return {v: tuple(o for o in operands_of(v, known) if o in self.held.loops) for v in self.values}
+
+    @cached_property
+    def operands(self) -> dict[Node, tuple[Node, ...]]:
+        """The values and inputs that each value is made of, but for states."""
+        known = frozenset(self.values)
+        return {v: tuple(o for o in operands_of(v, known) if o not in self.held.loops) for v in self.values}
+
+    @cached_property
+    def inseparable(self) -> frozenset[int]:
+        """Places where no part begins: those who read a state, or its next value, are in one part with it."""
+        found: set[int] = set()
+        for old, new in self.held.renewed.items():
+            readers = [k for k, v in enumerate(self.values) if old in self.states[v] or new in self.operands[v]]
+            own = [*readers, self.place[new]]
+            found.update(range(min(own) + 1, max(own) + 1))
+        return frozenset(found)
 
     @cached_property
     def place(self) -> dict[Node, int]:
@@ -48,7 +71,7 @@ class Chain:
         found: dict[Node, float] = {}
         for k, v in enumerate(self.values):
             found.update(dict.fromkeys(self.operands[v], k))
-        return {**found, **{n: inf for _, n in self.graph.outputs}}
+        return {**found, **dict.fromkeys(self.held.outputs.values(), inf)}
 
     def reads(self, begin: int, end: int) -> tuple[Node, ...]:
         """The values from before an interval that it reads."""
@@ -142,11 +165,12 @@ def in_sequence(
     """
     if not workers <= len(chain.values) <= MOST_VALUES:
         return None
-    cost = within(chain, stage_cost(chain, links), limit)
+    cost = within(chain, _without(stage_cost(chain, links), chain.inseparable), limit)
     least, ends = best_intervals(len(chain.values), workers, cost)
     if least == inf:
-        _, ends = best_intervals(len(chain.values), workers, lambda _, begin, end: chain.weights[begin][end])
-        return kept(along(chain, ends))
+        lightest = _without(lambda _, begin, end: chain.weights[begin][end], chain.inseparable)
+        least, ends = best_intervals(len(chain.values), workers, lightest)
+        return kept(along(chain, ends)) if least < inf else None
     first = found = kept(along(chain, ends))
     refused: set[int] = set()
     while found.other and len(refused) < TRIED:
@@ -175,9 +199,22 @@ def along(chain: Chain, ends: Sequence[int]) -> Division:
         for n in (*reads, *writes):
             if n not in names:
                 names[n] = next(free)
-        part = part_of(graph, reads, writes, names)
+        part = with_states(chain, part_of(graph, *held_by(chain, begin, end, reads, writes), names))
         ports = tuple(Read(names[n], names[n]) for n in reads)
         parts.append(Part(worker, part, ports, sum(chain.seconds[worker][begin:end])))
         begin = end
-    inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
-    return Division("pipeline", tuple(parts), inputs, {name: n.type for name, n in graph.outputs})
+    return Division("pipeline", tuple(parts), *ports_of(graph))
+
+
+def held_by(
+    chain: Chain, begin: int, end: int, reads: tuple[Node, ...], writes: tuple[Node, ...]
+) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """What an interval reads and writes, with the states that it holds."""
+    own = dict.fromkeys(o for v in chain.values[begin:end] for o in chain.states[v])
+    return (*reads, *own), (*writes, *(chain.held.renewed[n] for n in own))
+
+
+def with_states(chain: Chain, part: Graph) -> Graph:
+    """A part whose graph says which of its inputs and outputs are states."""
+    there = {str(n.attributes["name"]) for n in part.inputs}
+    return replace(part, metadata=metadata((s.input, s.output) for s in chain.held.loops.values() if s.input in there))

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from edgec.distribute.held import Held
 from edgec.ir.dtypes import DTYPES
-from edgec.ir.graph import Graph
+from edgec.ir.graph import Graph, Node
 from edgec.ir.types import Type
 
 
@@ -42,6 +43,11 @@ class Part:
     seconds: float
     variants: Mapping[str, str] | None = None
 
+    @property
+    def writes(self) -> Mapping[str, Node]:
+        """Outputs by name, but for the next values of states, which stay there."""
+        return Held(self.graph).outputs
+
 
 @dataclass(frozen=True)
 class Division:
@@ -63,7 +69,7 @@ class Division:
     @property
     def tensors(self) -> dict[str, Type]:
         """Types of the inputs, of everything that a part gives, and of sums, by name."""
-        made = {name: n.type for part in self.parts for name, n in part.graph.outputs}
+        made = {name: n.type for part in self.parts for name, n in part.writes.items()}
         return {**self.inputs, **made, **{name: made[terms[0]] for name, terms in self.sums.items()}}
 
     @property
@@ -74,6 +80,12 @@ class Division:
 
 def whole(graph: Graph, worker: int, seconds: float) -> Division:
     """The undivided network on one worker."""
-    inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
-    outputs = {name: n.type for name, n in graph.outputs}
+    inputs, outputs = ports(graph)
     return Division("one", (Part(worker, graph, tuple(Read(n, n) for n in inputs), seconds),), inputs, outputs)
+
+
+def ports(graph: Graph) -> tuple[dict[str, Type], dict[str, Type]]:
+    """Types of the inputs and outputs of a network by name, but for its states."""
+    held = Held(graph)
+    inputs, outputs = ({name: n.type for name, n in own.items()} for own in (held.inputs, held.outputs))
+    return inputs, outputs

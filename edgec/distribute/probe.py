@@ -60,6 +60,9 @@ class Echo:
     def run(self) -> list[memoryview]:
         return self.rooms
 
+    def reset(self) -> None:
+        return None
+
 
 def _echoes() -> dict[int, Echo]:
     lengths = (*(LENGTHS[0],) * CHAIN, LENGTHS[1])

@@ -20,6 +20,7 @@ from edgec.distribute.protocol import (
     HEADER,
     MEMORY,
     MOST_WORDS,
+    RESET,
     RUN,
     TOLD,
     Header,
@@ -88,12 +89,19 @@ def session(end: socket.socket, parts: Mapping[int, Served]) -> None:
     """Answer one coordinator until it goes. Raises LinkError for a message that is not due."""
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     last = dict.fromkeys(parts, -1)
+    for own in parts.values():
+        own.reset()
     while True:
         header = header_of(received(end, HEADER.size, None))
         deadline = time.monotonic() + MESSAGE
         if header.kind == ASK:
             require(header, Header(ASK, 0, 0, 0, 0))
             _send(end, [Header(TOLD, 0, 0, MEMORY.size, 0).packed(), MEMORY.pack(resident_bytes())])
+            continue
+        if header.kind == RESET:
+            require(header, Header(RESET, 0, 0, 0, 0))
+            for own in parts.values():
+                own.reset()
             continue
         part = parts.get(header.part)
         if part is None:
