@@ -150,6 +150,9 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
             raise memory.refusal()
         return Choice(one, alone[fastest], (), f"one device: {why}" if why else "one device: there is no other")
     chain = chain_of(plan, blocks)
+    if wanted.shard and chain.held.loops:
+        what = "is not for a network with states, whose division the integer program chooses"
+        raise UsageError(what, hint="leave --shard out", where="--shard")
     bits = SameBits(prices, graph)
     divisions = [
         *_divisions(chain, plan, bits, links, wanted, places),
