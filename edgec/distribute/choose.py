@@ -150,9 +150,6 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
             raise memory.refusal()
         return Choice(one, alone[fastest], (), f"one device: {why}" if why else "one device: there is no other")
     chain = chain_of(plan, blocks)
-    if wanted.shard and chain.held.loops:
-        what = "is not for a network with states, whose division the integer program chooses"
-        raise UsageError(what, hint="leave --shard out", where="--shard")
     bits = SameBits(prices, graph)
     divisions = [
         *_divisions(chain, plan, bits, links, wanted, places),
@@ -193,7 +190,7 @@ def _tensor(
     Of those that nobody asked for, and no memory needs, the ones that one device is estimated to beat are left out: to
     price them exactly, every part would be planned.
     """
-    if not wanted.is_tensor or Held(graph).loops:
+    if not wanted.is_tensor:
         return
     operations = sum(work(n, frozenset(graph.inputs))[0] for _, n in graph.outputs)
     for workers in [places] if wanted.force or wanted.shard else range(2, places + 1):
