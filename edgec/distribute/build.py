@@ -16,7 +16,7 @@ from edgec.artifact.origin import write_origin
 from edgec.artifact.publish import hidden, put, turn
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
-from edgec.distribute.choose import Choice, Wanted, choose, in_flight, priced
+from edgec.distribute.choose import Choice, Wanted, choose, priced
 from edgec.distribute.kept import kept
 from edgec.distribute.links import Handled, Links, links_of
 from edgec.distribute.manifest import Manifest, PartEntry, Tensor, WorkerEntry, read_manifest
@@ -221,7 +221,8 @@ def _manifest(
     seconds: Sequence[float] | None,
 ) -> Manifest:
     division: Division = choice.division
-    predicted = priced(division, links, seconds).predicted
+    final = priced(division, links, seconds)
+    predicted = final.predicted
     used = max(p.worker for p in division.parts) + 1
     parts = [
         PartEntry(
@@ -242,7 +243,7 @@ def _manifest(
     workers = [WorkerEntry(p.device, p.link, **asdict(s)) for p, s in zip(places[:used], speeds)]
     return Manifest(
         name, division.split, wanted.goal, choice.verdict, tuple(workers), tensors, tuple(division.inputs),
-        tuple(division.outputs), tuple(parts), in_flight(division), predicted.latency_s, predicted.period_s,
+        tuple(division.outputs), tuple(parts), final.in_flight, predicted.latency_s, predicted.period_s,
         predicted.bytes_a_frame, choice.alone_s, seconds is not None, tuple(tried),
     )  # fmt: skip
 

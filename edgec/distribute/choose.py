@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 
 from edgec.distribute import ilp
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
@@ -32,6 +32,8 @@ GOALS = ("throughput", "latency")
 WORTH = 1.05
 #: Divisions by rows that are tried for the bits of one device.
 TRIED = 4
+#: The most frames in flight, for every worker.
+FLYING = 4
 #: Ways of tensors whose memory is held against a limit, before none is said to fit.
 TENSORS = 8
 #: Times that a program is solved under a limit on memory, each with the arenas of the solution before it taken off.
@@ -73,10 +75,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Tried:
-    """A division and its predicted times."""
+    """A division and its predicted times, with so many frames in flight."""
 
     division: Division
     predicted: Predicted
+    in_flight: int
 
     def seconds(self, goal: str) -> float:
         """The seconds that the goal counts: between frames, or of one alone."""
@@ -125,14 +128,17 @@ def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[
     return found
 
 
-def in_flight(division: Division) -> int:
-    """Frames at once: one for every part that computes and one that is on its way; at most two for each worker."""
-    return min(len(division.parts), 2 * division.workers - 1) + 1
-
-
 def priced(division: Division, links: Links, seconds: Sequence[float] | None) -> Tried:
-    """A division with its predicted times."""
-    return Tried(division, predict(jobs_of(division, seconds), links, in_flight(division)))
+    """A division with its predicted times.
+
+    So many frames are in flight that the slowest worker or link never waits for one: those that are on their way while
+    it is at work on one, and one more for what the prediction does not see.
+    """
+    jobs = jobs_of(division, seconds)
+    most = FLYING * division.workers
+    full = predict(jobs, links, most)
+    flying = min(ceil(full.latency_s / max(full.period_s, 1e-9)) + 1, most)
+    return Tried(division, full if flying == most else predict(jobs, links, flying), flying)
 
 
 def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wanted) -> Choice:

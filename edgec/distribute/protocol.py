@@ -119,9 +119,9 @@ def fill(end: socket.socket, room: memoryview, deadline: float | None) -> None:
         room = room[got:]
 
 
-def send_some(end: socket.socket, outgoing: deque[memoryview]) -> None:
+def send_some(end: socket.socket, outgoing: deque[memoryview], flags: int = 0) -> None:
     """Send what the socket takes of these bytes at once, and drop that: the other end wakes up once for all of it."""
-    count = end.sendmsg(list(islice(outgoing, PIECES)))
+    count = end.sendmsg(list(islice(outgoing, PIECES)), (), flags)
     while outgoing and count >= outgoing[0].nbytes:
         count -= outgoing.popleft().nbytes
     if count:
