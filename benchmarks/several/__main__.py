@@ -4,8 +4,8 @@
         [--rows ROWS.jsonl] [--again] [--write docs/results/several-devices.md]
 
 Links are loopback, or those of network namespaces, kept at 1 Gbit (1G) and 100 Mbit (100M) a second by the kernel
-(needs root). A row is written as soon as it is measured, and those that are there are kept: a run that was ended goes on
-where it was. All rows take about 25 minutes on two idle cores; the machine has to do nothing else.
+(needs root). A row is written as soon as it is measured, and those that are there are kept: a run that was ended goes
+on where it was. All rows take about 25 minutes on two idle cores; the machine has to do nothing else.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ def difference(network: Several, whole: edgec.Network, inputs: dict[str, np.ndar
     held = {p.onnx_name: np.zeros([int(n) for n in p.shape], np.float32) for p in whole.inputs if p.onnx_name in states}
     error = 0.0
     network.reset()
-    for _ in range(COMPARED):
-        got, want = network.run(inputs), whole.run({**inputs, **held})
+    for k in range(COMPARED):
+        given = {n: a if a.dtype.kind == "f" else np.full_like(a, k) for n, a in inputs.items()}
+        got, want = network.run(given), whole.run({**given, **held})
         held = {old: want[new] for old, new in states.items()}
         error = max([error, *(float(np.abs(got[n] - want[n]).max() / np.abs(want[n]).max()) for n in got)])
     return error

@@ -14,7 +14,7 @@ SPLITS = {"pipeline": "throughput", "rows": "latency", "tensor": "latency", "aut
 #: Networks that are measured with a limit on what a worker keeps, over these links and in these ways alone.
 LIMITED = {"bert_12x768": ("200M", ("1G",), ("pipeline", "tensor"))}
 #: Ways that a network has not: states stay where they are, so that there are no rows; one token has none either.
-WITHOUT = {"llama_8x512": ("rows",)}
+WITHOUT = {"llama_4x1024": ("rows",)}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from benchmarks.several.drawn import Drawn
 
-LAYERS, WIDTH, HEADS, INNER, LENGTH, WORDS = 8, 512, 8, 1376, 256, 8192
+LAYERS, WIDTH, HEADS, INNER, LENGTH, WORDS = 4, 1024, 16, 2752, 256, 8192
 #: States: every cache, and the output that is its next value.
 STATES = {f"{kind}{layer}": f"{kind}{layer}_next" for layer in range(LAYERS) for kind in ("keys", "values")}
 

@@ -1,4 +1,4 @@
-"""Networks in the shapes of MobileNetV2, ResNet-50, YOLOv8n, BERT and Llama with drawn weights, written as ONNX by hand."""
+"""Networks in the shapes of MobileNetV2, ResNet-50, YOLOv8n, BERT and Llama with drawn weights, written by hand."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ def detector(size: int = 320) -> onnx.ModelProto:
 #: Every network by its name.
 NETWORKS = {
     "mobilenet_v2": mobilenet_v2, "resnet50": resnet50, "yolov8n_shape": detector, "bert_4x768": bert,
-    "llama_8x512": decoder.llama, "bert_12x768": lambda: bert(12),
+    "llama_4x1024": decoder.llama, "bert_12x768": lambda: bert(12),
 }  # fmt: skip
 #: States of those that have some: inputs, and the outputs that are their next values.
-STATES: dict[str, dict[str, str]] = {"llama_8x512": decoder.STATES}
+STATES: dict[str, dict[str, str]] = {"llama_4x1024": decoder.STATES}
 
 
 def written(name: str, folder: Path) -> Path:

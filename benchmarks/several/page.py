@@ -25,12 +25,14 @@ process, over the largest value, of three runs. Weights are drawn. `pipeline`, `
 where they lose are among them; `auto` takes one device where it predicts no gain. That device too gets its frames from
 the coordinator, over the link: a slow link makes it slower than a process that has the frames. "off" is how much more
 (+) or less (-) the prediction is than what was measured; {near} of {all} are within 15 %. "MiB a worker" are resident,
-Python's included. [Boards](several-devices-simulated.md) have a page of their own. Each line is one run of {seconds:g} s.
+Python's included. [Boards](several-devices-simulated.md) have a page of their own. Each line is one run of
+{seconds:g} s.
 
-`yolov8n_shape` has the layers and sizes of YOLOv8n at 320 x 320, drawn by hand, with other weights. `bert_4x768` are four
-of the twelve layers of BERT-base at 128 tokens. `llama_8x512` is one token of a decoder in Llama's form (8 layers, width
-512, 8 heads, 8192 words, a cache of 256 tokens in fp32, which each worker keeps a part of): its frames/s are those of
-several sequences' worth of independent tokens, of one sequence they are one over the latency.
+`yolov8n_shape` has the layers and sizes of YOLOv8n at 320 x 320, drawn by hand, with other weights. `bert_4x768` are
+four of the twelve layers of BERT-base at 128 tokens. `llama_4x1024` is one token of a decoder in Llama's form: 4
+layers, width 1024, 16 heads, 8192 words, caches of 256 tokens in fp32. Each worker holds the caches of its layers, or
+of its heads. Its stream is of tokens that are given, as those of a prompt are; an answer has one token after the other,
+in the time of a frame alone.
 
 {table}
 
@@ -43,8 +45,8 @@ pipelines, one frame at a time and several:
 
 ## More than one process may keep
 
-Weights and arenas of a worker are limited (`--memory`). One process would need more, and is refused. What a worker keeps
-is by the manifest; what is resident has Python and messages beside it.
+Weights and arenas of a worker are limited (`--memory`). One process would need more, and is refused. What a worker
+keeps is by the manifest; what is resident has Python and messages beside it.
 
 {limited}
 {refused}"""
