@@ -15,7 +15,8 @@ import shlex
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,9 +27,11 @@ from benchmarks.several import page
 from benchmarks.several.cases import LINKS, Case, cases
 from benchmarks.several.networks import NETWORKS, STATES, written
 from benchmarks.several.throttle import Namespace, throttled
+from edgec.artifact.folder import read_lock
 from edgec.bench.built import bench_built
 from edgec.distribute.bench import drawn_inputs, measure
 from edgec.distribute.coordinator import Several
+from edgec.distribute.manifest import Manifest
 from edgec.distribute.start import start
 from edgec.errors import EdgecError
 from edgec.progress import silent
@@ -52,30 +55,42 @@ def measured(case: Case, folder: Path, seconds: float) -> Row:
         link_speed=f"{bits:.0f}/0.05" if bits else None, memory=case.memory, progress=silent, states=states,
     )  # fmt: skip
     manifest = built.manifest
-    with ExitStack() as stack:
-        addresses = []
-        for k in range(len(manifest.workers)):
-            parts = [over / p.folder for p in manifest.parts if p.worker == k]
-            at = stack.enter_context(throttled(k, bits)) if bits else Namespace((), "127.0.0.1")
-            worker = start(parts, SECRET.encode(), 1, k, f"worker {k}", at.address, at.within)
-            stack.callback(worker.end)
-            addresses.append(worker.address)
-        network = stack.enter_context(Several(over, addresses=addresses, secret=SECRET))
+    waiting = None
+    if case.split == "pipeline":
+        with opened(over, manifest, bits, overlaps=False) as network:
+            waiting = measure(network, seconds).frames_per_second
+    with opened(over, manifest, bits) as network:
         inputs = drawn_inputs(network)
         error = difference(network, edgec.Network(one), inputs, states)
         alone = bench_built(one, threads=1, seconds=0.4, rounds=2, progress=silent)
         found = measure(network, seconds, inputs)
+    lock = read_lock(one)
     kept = [
-        sum(p.weights_bytes + p.arena_bytes for p in manifest.parts if p.worker == k) for k in range(len(addresses))
+        sum(p.weights_bytes + p.arena_bytes for p in manifest.parts if p.worker == k) for k in range(len(found.memory))
     ]
     return {
         "name": case.name, "network": case.network, "link": case.link, "split": case.split, "goal": case.goal,
         "memory": case.memory, "taken": manifest.split, "workers": len(manifest.workers), "verdict": manifest.verdict,
         "ms": found.timing.median_ms, "ms_predicted": manifest.latency_s * 1e3,
-        "per_s": found.frames_per_second, "per_s_predicted": 1 / manifest.period_s, "alone_ms": alone.timing.median_ms,
+        "per_s": found.frames_per_second, "per_s_waiting": waiting, "per_s_predicted": 1 / manifest.period_s,
+        "alone_ms": alone.timing.median_ms, "one": [lock["weights_bytes"] + lock["arena_bytes"]],
         "bytes": found.bytes_a_frame, "resident": found.memory, "kept": kept, "error": error,
         "took_s": round(time.perf_counter() - begun, 1),
     }  # fmt: skip
+
+
+@contextmanager
+def opened(folder: Path, manifest: Manifest, bits: float, overlaps: bool = True) -> Iterator[Several]:
+    """A divided network at work, each worker on a core, over links of so many bits a second (0: loopback)."""
+    with ExitStack() as stack:
+        addresses = []
+        for k in range(len(manifest.workers)):
+            parts = [folder / p.folder for p in manifest.parts if p.worker == k]
+            at = stack.enter_context(throttled(k, bits)) if bits else Namespace((), "127.0.0.1")
+            worker = start(parts, SECRET.encode(), 1, k, f"worker {k}", at.address, at.within, overlaps)
+            stack.callback(worker.end)
+            addresses.append(worker.address)
+        yield stack.enter_context(Several(folder, addresses=addresses, secret=SECRET))
 
 
 def difference(network: Several, whole: edgec.Network, inputs: dict[str, np.ndarray], states: dict[str, str]) -> float:

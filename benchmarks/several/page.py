@@ -38,15 +38,16 @@ in the time of a frame alone.
 
 ## Overlap
 
-A single frame waits for each transfer. In a stream, transfers go on while other frames are computed. Frames a second of
-pipelines, one frame at a time and several:
+A single frame waits for each transfer. In a stream, transfers go on while other frames are computed, and a worker sends
+its answer while it computes the next part. Frames a second of pipelines: one frame at a time; several, where a worker
+waits until its answer is gone (`edgec worker --no-overlap`); and several with overlap, beside one at a time.
 
 {overlap}
 
 ## More than one process may keep
 
 Weights and arenas of a worker are limited (`--memory`). One process would need more, and is refused. What a worker
-keeps is by the manifest; what is resident has Python and messages beside it.
+keeps is by the manifest, what one process would by its lock; what is resident has Python and messages beside it.
 
 {limited}
 {refused}"""
@@ -65,6 +66,7 @@ def text(rows: Sequence[Row], command: str) -> str:
             r["network"],
             LINKS[r["link"]],
             f"{1e3 / r['ms']:.4g}",
+            f"{r['per_s_waiting']:.4g}",
             f"{r['per_s']:.4g}",
             f"{r['per_s'] * r['ms'] / 1e3:.2f}",
         ]
@@ -72,7 +74,7 @@ def text(rows: Sequence[Row], command: str) -> str:
         if r["taken"] == "pipeline" and r["split"] == "pipeline"
     ]
     limited = [
-        [r["network"], LINKS[r["link"]], r["split"], r["memory"], _mib(r["kept"]), _mib(r["resident"]),
+        [r["network"], LINKS[r["link"]], r["split"], r["memory"], _mib(r["one"]), _mib(r["kept"]), _mib(r["resident"]),
          f"{r['ms']:.3g}", f"{r['per_s']:.4g}"]
         for r in there if r["memory"]
     ]  # fmt: skip
@@ -83,9 +85,11 @@ def text(rows: Sequence[Row], command: str) -> str:
         all=len(pairs),
         seconds=rows[0]["seconds"] if rows else 0,
         table=markdown(COLUMNS, [_line(r) for r in there], 4),
-        overlap=markdown(["network", "link", "one at a time", "several", "gain"], overlap, 2),
+        overlap=markdown(["network", "link", "one at a time", "answers wait", "overlap", "gain"], overlap, 2),
         limited=markdown(
-            ["network", "link", "split", "limit", "MiB kept", "MiB resident", "ms a frame", "frames/s"], limited, 4
+            ["network", "link", "split", "limit", "MiB of one", "MiB kept", "MiB resident", "ms a frame", "frames/s"],
+            limited,
+            4,
         ),
         refused="\n".join(["\nRefused:\n", *refused, ""]) if refused else "",
     )

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 #: Bytes that may pass at once, and how long others wait before they are dropped.
 BURST, QUEUE = "128kb", "200ms"
@@ -32,6 +33,8 @@ def throttled(number: int, bits_per_s: float) -> Iterator[Namespace]:
     here, there = (f"10.77.{number}.{k}" for k in (1, 2))
     inside = ("ip", "netns", "exec", name)
     with ExitStack() as stack:
+        if Path("/run/netns", name).exists():  # a run that was killed left it
+            _ip("ip", "netns", "delete", name)
         _ip("ip", "netns", "add", name)
         stack.callback(_ip, "ip", "netns", "delete", name)
         _ip("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", name)
