@@ -32,6 +32,18 @@ Ways = Mapping[tuple[str, ...], frozenset[tuple[object, ...]]]
 
 
 @dataclass(frozen=True)
+class Kernels:
+    """Kernels of the whole network as far as bits depend on them; its program, with all weights, need not be kept.
+
+    ``taken`` are the variants of products by the names of their sums, ``tiles`` rows that belong together.
+    """
+
+    ways: Ways
+    taken: Mapping[tuple[str, ...], str]
+    tiles: Mapping[Node, int]
+
+
+@dataclass(frozen=True)
 class Scheduled:
     """A graph as a worker's device would compute it alone, and the variants of its products by their keys."""
 
@@ -100,12 +112,12 @@ def scheduled(graph: Graph, options: Options, pinned: Mapping[str, str] | None =
     return Scheduled(graph, program, variants)
 
 
-def differing(part: Scheduled, whole: Scheduled) -> list[tuple[str, ...]]:
+def differing(part: Scheduled, whole: Kernels) -> list[tuple[str, ...]]:
     """The sums of a part that the whole network adds up otherwise."""
     return [names for names, ways in part.ways.items() if not ways <= whole.ways.get(names, frozenset())]
 
 
-def alike(part: Part, options: Options, whole: Scheduled) -> tuple[Part, set[str]]:
+def alike(part: Part, options: Options, whole: Kernels) -> tuple[Part, set[str]]:
     """The part with products in the variants that give the bits of the whole network.
 
     Beside it are the names of sums that have no such variant; the part is as it was then.
@@ -129,10 +141,13 @@ class SameBits:
     graph: Graph
 
     @cached_property
-    def whole(self) -> Scheduled | None:
-        """The undivided network; None where workers differ."""
+    def whole(self) -> Kernels | None:
+        """Those of the undivided network; None where workers differ."""
         options = self.prices.options
-        return scheduled(self.graph, options[0]) if all(o == options[0] for o in options) else None
+        if any(o != options[0] for o in options):
+            return None
+        found = scheduled(self.graph, options[0])
+        return Kernels(found.ways, found.taken, found.tiles)
 
     @property
     def tiles(self) -> Mapping[Node, int]:
