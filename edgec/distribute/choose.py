@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
@@ -30,8 +31,8 @@ SPLITS = ("auto", "pipeline", "rows", "tensor")
 GOALS = ("throughput", "latency")
 #: Times that a division must be faster than one device: predictions are no better than that.
 WORTH = 1.05
-#: Divisions by rows that are tried for the bits of one device.
-TRIED = 4
+#: Divisions by rows that are tried for the bits of one device: in all, and at one place.
+TRIED, TRIED_AT = 6, 2
 #: The most frames in flight, for every worker.
 FLYING = 4
 #: Ways of tensors whose memory is held against a limit, before none is said to fit.
@@ -281,8 +282,10 @@ def _rows(chain: Chain, plan: Plan, bits: SameBits, links: Links, wanted: Wanted
         apart = max(head[0] + rest, *head[1:], carried)
         estimated.append((apart if wanted.goal == "throughput" else together, len(estimated), k, split))
     first: Division | None = None
-    tried = 0
+    tried: Counter[int] = Counter()
     for _, _, k, split in sorted(estimated, key=lambda e: e[:2]):
+        if tried[k] == TRIED_AT or tried.total() == TRIED:
+            continue
         try:
             found = bits.of(by_rows(chain, k, split, bits.prices.of_graph, bits.tiles))
         except Indivisible:
@@ -290,7 +293,5 @@ def _rows(chain: Chain, plan: Plan, bits: SameBits, links: Links, wanted: Wanted
         if not found.other:
             return found
         first = first or found
-        tried += 1
-        if tried == TRIED:
-            break
+        tried[k] += 1
     return first

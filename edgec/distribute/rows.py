@@ -122,8 +122,13 @@ def spans_for(graph: Graph, value: Node, span: Span, tiles: Mapping[Node, int] =
 
 
 def whole_tiles(span: Span, rows: int, extent: int) -> Span:
-    """The rows of the tiles that a span lies in, of so many rows each."""
-    return Span(span.axis, span.begin // rows * rows, min(-(-span.end // rows) * rows, extent))
+    """The rows of the tiles that a span lies in, of so many rows each.
+
+    A last tile that is cut off begins earlier, so that it ends where the rows do.
+    """
+    end = min(-(-span.end // rows) * rows, extent)
+    begin = min(span.begin, max(extent - rows, 0)) if end == extent else span.begin
+    return Span(span.axis, begin // rows * rows, end)
 
 
 def _together(a: Span | None, b: Span | None) -> Span | None:
