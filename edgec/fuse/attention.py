@@ -155,6 +155,8 @@ def _parts(mixed: Expr, body: Expr) -> Attention | None:
     (query, of_query), (key, of_key) = _scaled(query), _scaled(key)
     if query.op != "load" or query.dtype != "f32" or not (_is_stored(key) and _is_stored(value)):
         return None
+    if weight.op == "const" and weight.value != 1:  # of all values alike: it is one of the result
+        body, weight = X.substitute(body, {mixed: mixed * weight}), X.const(1.0, "f32")
     result = X.substitute(body, {mixed: MIXED})
     if reduces(result):
         return None

@@ -41,7 +41,7 @@ def attention_nodes(draft: Draft, product: Node) -> list[Node] | None:
             continue
         ((score, path),) = scores
         merged = [*draft.members[score], *path, *draft.members[weights], *between, product]
-        merged = [*_free_operands(draft, merged), *merged]
+        merged = [*_free_operands(draft, score, merged), *merged]
         inside = set(merged)
         private = all(u in inside for n in merged[:-1] for u in draft.users[n])
         if not private or (inside - {product}) & (draft.results | draft.conditions):  # these vanish
@@ -68,22 +68,27 @@ def attention_nodes(draft: Draft, product: Node) -> list[Node] | None:
     return None
 
 
-def _free_operands(draft: Draft, merged: list[Node]) -> list[Node]:
+def _free_operands(draft: Draft, score: Node, merged: list[Node]) -> list[Node]:
     """Operators before attention's scores that would be kernels of their own on a GPU, and cost nothing inside its.
 
-    They are a factor of all queries, which is one of the scores instead, and a sum of constants: of a bias and a mask.
+    They are a factor of all queries or keys, which is one of the scores instead, and a sum of constants: of a bias and
+    a mask. Keys that a run is given stay apart: what stores them, once, is what makes them as narrow as the kernel's.
     """
     inside, found = set(merged), []
+    products = [n for n in draft.members[score] if n.op == "matmul"]
     for n in merged if draft.mode.gpu else ():
-        for a in n.args:
+        for place, a in enumerate(n.args):
             made, path = draft.behind(a)
             nodes = [made, *path]
             if made in draft.owner or not (draft.results | draft.conditions).isdisjoint(nodes):
                 continue
             is_sum = made.op == "add" and all(x.is_const for x in made.args)
-            is_factor = made.op == "mul" and any(x.is_const and x.type.bounds == () for x in made.args)
+            is_factor = (
+                n in products and made.op == "mul" and any(x.is_const and x.type.bounds == () for x in made.args)
+            )
+            is_given = place == 1 and any(draft.behind(x)[0].op == "input" for x in made.args)
             is_private = all(inside.issuperset(u for u in draft.users[x] if u not in nodes) for x in nodes)
-            if (is_sum or is_factor) and is_private:
+            if (is_sum or (is_factor and not is_given)) and is_private:
                 found += nodes
     return found
 
