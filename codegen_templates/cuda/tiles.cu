@@ -4,9 +4,8 @@
 //# ``along``. Elements are zero where ``inside`` does not hold and from ``end`` on. The slot gives the bytes of one copy.
 //# With ``pieces`` the copies of a thread are issued in so many parts, this one being ``piece`` (all where it is negative).
 //# Where rows are ``swizzled``, they are of 128 bytes, with their 16-byte chunks in an order that depends on the row; what
-//# is longer lies there part after part, each with all of the rows. Where rows are ``near`` each other in memory, neighboring
-//# threads take neighboring rows, else neighbors of one.
-//% macro fetch(slot, t, element, rows, pitch, target, row, number, inside, along, columns, at, end, pieces=1, swizzled=false, near=false)
+//# is longer lies there part after part, each with all of the rows.
+//% macro fetch(slot, t, element, rows, pitch, target, row, number, inside, along, columns, at, end, pieces=1, swizzled=false)
 //%   set chunk = 16 // t.bytes
 //%   set chunks = columns // chunk
 //%   set total = rows * chunks
@@ -16,15 +15,13 @@
 //%   if pieces > 1
       if (piece >= 0 && i * ${pieces} / ${copies} != piece) continue;
 //%   endif
-//%   if near
-      const ec_int place = i * ${t.threads} + thread, row = place % ${rows}, column = place / ${rows} * ${chunk};
-//%   elif t.threads % chunks
+//%   if t.threads % chunks
       const ec_int place = i * ${t.threads} + thread, row = place / ${chunks}, column = place % ${chunks} * ${chunk};
 //%   else
       const ec_int row = i * ${t.threads // chunks} + thread / ${chunks}, column = thread % ${chunks} * ${chunk};
 //%   endif
 //%   if total % t.threads
-      if (${"column >= %d" % columns if near else "row >= %d" % rows}) break;
+      if (row >= ${rows}) break;
 //%   endif
       const ec_int ${row} = ${number}, ${along} = ${at} + column;
       (void)${row};

@@ -171,10 +171,6 @@ class ContractView(SlotView):
         lane = (p.m if self.s_turned else p.k)[-1] if p.s_lanes else None
         return self.slot("s", {"batch": p.batch, "m": p.m, "k": p.k}, p.s, lane)
 
-    @property
-    def s_is_near(self) -> bool:
-        return self.params.s_is_near
-
     @cached_property
     def l(self) -> Slot:  # noqa: E743
         p = self.params

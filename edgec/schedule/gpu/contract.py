@@ -119,15 +119,6 @@ class GpuContract(GpuProduct):
         return float(device.gpu.multiply_adds) * (self.tile.chunk if isinstance(self.tile, Tile) else 1)
 
     @property
-    def s_is_near(self) -> bool:
-        """Are rows of S neighbors in memory, or every second, where its elements are no vectors along k?"""
-        if not self.m or self.s_lanes or self.s_copied == COPIES[0] or most(self.m[-1]) < LANES:
-            return False
-        row = self.m[-1]
-        places = [load.args[0] for load in X.loads(self.s) if load.args and row in X.free_variables(load)]
-        return bool(places) and all(coefficient(p, row) in (1, 2) for p in places)
-
-    @property
     def variant(self) -> str:
         return self.tile.name
 
