@@ -73,6 +73,9 @@ def attentions(sizes: tuple[tuple[int, ...], ...] = LARGE, masked: int = 260, sh
     near = np.where(j <= i + 5, (j - i) * np.float32([0.1, 0.2]).reshape(2, 1, 1), -np.inf).astype(np.float32)
     yield "attention that fades with distance", graph(attention(*qkv, constant(near)))
     yield "attention chosen by truth values", graph(attention(*qkv, value("mask", 1, masked, keys, dtype="bool")))
+    q, k, v = qkv
+    halves = ops.node("mul", softmax(ops.node("matmul", q, transpose(k, 0, 2, 1)), 2), number(0.5))
+    yield "attention of which a part is kept", graph(ops.node("matmul", halves, v))
     x = value("x", 1, shared, 24)
     parts = [ops.node("matmul", x, weights(24, 24, scale=0.2)) for _ in range(3)]
     mixed = transpose(attention(*(heads(p, 3) for p in parts)), 0, 2, 1, 3)

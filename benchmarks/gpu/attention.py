@@ -42,7 +42,8 @@ HEADS = ((16, 64), (8, 128))
 def attention(heads: int, length: int, size: int, causal: bool) -> Graph:
     """softmax(q k^T / sqrt(size)) v, where q, k and v are results of other kernels."""
     q, k, v = (placeholder(name, Type("f32", (heads, length, size))) for name in "qkv")
-    moved = [ops.node("mul", x, constant(np.float32(1.5))) for x in (q, k, v)]  # so that they lie as in a network
+    one = constant(np.full(size, 1.5, np.float32))
+    moved = [ops.node("mul", x, one) for x in (q, k, v)]  # so that they lie as in a network
     scores = ops.node("matmul", moved[0], ops.node("transpose", moved[1], perm=(0, 2, 1)))
     scores = ops.node("mul", scores, constant(np.float32(size**-0.5)))
     if causal:

@@ -1,104 +1,152 @@
 """Networks over two processes of this machine, each on one core, beside one process on one core.
 
-    python -m benchmarks.several [--seconds 2] [--folder FOLDER] [--write docs/results/several-devices.md] [NAME ...]
+    python -m benchmarks.several [--only NETWORK[:LINK[:SPLIT]] ...] [--seconds 2] [--folder FOLDER]
+        [--rows ROWS.jsonl] [--again] [--write docs/results/several-devices.md]
 
-Links are loopback, or those of network namespaces, kept at 1 Gbit and 100 Mbit a second by the kernel (needs root).
+Links are loopback, or those of network namespaces, kept at 1 Gbit (1G) and 100 Mbit (100M) a second by the kernel
+(needs root). A row is written as soon as it is measured, and those that are there are kept: a run that was ended goes
+on where it was. All rows take about 25 minutes on two idle cores; the machine has to do nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 import tempfile
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 
 import edgec
-from benchmarks.several.networks import NETWORKS, written
+from benchmarks.alone import Row, append_row, read_rows
+from benchmarks.several import page
+from benchmarks.several.cases import LINKS, Case, cases
+from benchmarks.several.networks import NETWORKS, STATES, written
 from benchmarks.several.throttle import Namespace, throttled
-from benchmarks.table import markdown
+from edgec.artifact.folder import read_lock
 from edgec.bench.built import bench_built
 from edgec.distribute.bench import drawn_inputs, measure
 from edgec.distribute.coordinator import Several
+from edgec.distribute.manifest import Manifest
 from edgec.distribute.start import start
+from edgec.errors import EdgecError
 from edgec.progress import silent
 
-LINKS = {"loopback": 0.0, "1 Gbit": 1e9, "100 Mbit": 1e8}
-SPLITS = (("pipeline", "throughput"), ("rows", "latency"), ("tensor", "latency"), ("auto", "throughput"))
-COLUMNS = [
-    "network", "link", "asked for", "taken", "ms a frame", "predicted", "frames/s", "predicted", "x of one",
-    "KiB a frame", "MiB a worker", "error",
-]  # fmt: skip
-PAGE = """# Several devices
-
-Written by `python -m benchmarks.several --write docs/results/several-devices.md`, on two cores of one machine.
-
-Two workers are processes of this machine, each kept on one core; the coordinator runs on the same two cores. Slower
-links are those of network namespaces, kept at their speed by the kernel (token buckets). "x of one" is frames a second
-over those of one process on one core. The error is the largest difference from that process, over the largest value.
-Weights are drawn. `pipeline`, `rows` and `tensor` are forced, so rows where they lose are among them; `auto` takes one
-device where it predicts no gain. That device too gets its frames from the coordinator, over the link: a slow link makes
-it slower than a process that has the frames. [Boards](several-devices-simulated.md) have a page of their own. Each line
-is one run of {seconds:g} s.
-
-{table}
-"""
+SECRET = "a secret of this benchmark"
+#: Runs of the whole network and of the divided one whose outputs are compared: states differ from the second on.
+COMPARED = 3
 
 
-def row(path: Path, name: str, link: str, split: str, goal: str, folder: Path, seconds: float) -> list[str]:
-    """One line of the table: a network built for a link, and measured over it."""
-    speed = {"link_speed": f"{LINKS[link]:.0f}/0.05"} if LINKS[link] else {}
-    over = folder / f"{name}_{split}_{link.replace(' ', '_')}"
+def measured(case: Case, folder: Path, seconds: float) -> Row:
+    """One row: a network built for a link, and measured over it."""
+    begun = time.perf_counter()
+    path, one = written(case.network, folder), folder / f"{case.network}_one"
+    states = STATES.get(case.network, {})
+    if not one.is_dir():
+        edgec.build(path, one, progress=silent, states=states)
+    bits = LINKS[case.link]
+    over = folder / case.name.replace(":", "_")
     built = edgec.build_over(
-        path, over, over=["host@local"] * 2, split=split, goal=goal, force=split != "auto", progress=silent, **speed
-    )
-    secret = "a secret of this benchmark"
+        path, over, over=["host@local"] * 2, split=case.split, goal=case.goal, force=case.split != "auto",
+        link_speed=f"{bits:.0f}/0.05" if bits else None, memory=case.memory, progress=silent, states=states,
+    )  # fmt: skip
     manifest = built.manifest
+    waiting = None
+    if case.split == "pipeline":
+        with opened(over, manifest, bits, overlaps=False) as network:
+            waiting = measure(network, seconds).frames_per_second
+    with opened(over, manifest, bits) as network:
+        inputs = drawn_inputs(network)
+        error = difference(network, edgec.Network(one), inputs, states)
+        alone = bench_built(one, threads=1, seconds=0.4, rounds=2, progress=silent)
+        found = measure(network, seconds, inputs)
+    lock = read_lock(one)
+    kept = [
+        sum(p.weights_bytes + p.arena_bytes for p in manifest.parts if p.worker == k) for k in range(len(found.memory))
+    ]
+    return {
+        "name": case.name, "network": case.network, "link": case.link, "split": case.split, "goal": case.goal,
+        "memory": case.memory, "taken": manifest.split, "workers": len(manifest.workers), "verdict": manifest.verdict,
+        "ms": found.timing.median_ms, "ms_predicted": manifest.latency_s * 1e3,
+        "per_s": found.frames_per_second, "per_s_waiting": waiting, "per_s_predicted": 1 / manifest.period_s,
+        "alone_ms": alone.timing.median_ms, "one": [lock["weights_bytes"] + lock["arena_bytes"]],
+        "bytes": found.bytes_a_frame, "resident": found.memory, "kept": kept, "error": error,
+        "took_s": round(time.perf_counter() - begun, 1),
+    }  # fmt: skip
+
+
+@contextmanager
+def opened(folder: Path, manifest: Manifest, bits: float, overlaps: bool = True) -> Iterator[Several]:
+    """A divided network at work, each worker on a core, over links of so many bits a second (0: loopback)."""
     with ExitStack() as stack:
         addresses = []
         for k in range(len(manifest.workers)):
-            parts = [over / p.folder for p in manifest.parts if p.worker == k]
-            at = stack.enter_context(throttled(k, LINKS[link])) if LINKS[link] else Namespace((), "127.0.0.1")
-            worker = start(parts, secret.encode(), 1, k, f"worker {k}", at.address, at.within)
+            parts = [folder / p.folder for p in manifest.parts if p.worker == k]
+            at = stack.enter_context(throttled(k, bits)) if bits else Namespace((), "127.0.0.1")
+            worker = start(parts, SECRET.encode(), 1, k, f"worker {k}", at.address, at.within, overlaps)
             stack.callback(worker.end)
             addresses.append(worker.address)
-        network = stack.enter_context(Several(over, addresses=addresses, secret=secret))
-        inputs = drawn_inputs(network)
-        whole = edgec.Network(folder / f"{name}_one")
-        want, got = whole.run(inputs), network.run(inputs)
-        error = max(float(np.abs(got[n] - want[n]).max() / np.abs(want[n]).max()) for n in want)
-        alone = bench_built(folder / f"{name}_one", threads=1, seconds=0.5, rounds=2, progress=silent)
-        found = measure(network, seconds, inputs)
-    return [
-        name, link, f"{split}, {goal}", f"{manifest.split} on {len(manifest.workers)}", f"{found.timing.median_ms:.3g}",
-        f"{manifest.latency_s * 1e3:.3g}", f"{found.frames_per_second:.4g}", f"{1 / manifest.period_s:.4g}",
-        f"{found.frames_per_second * alone.timing.median_ms * 1e-3:.2f}", f"{found.bytes_a_frame / 1024:.0f}",
-        " + ".join(f"{n / (1 << 20):.0f}" for n in found.memory), f"{error:.1e}",
-    ]  # fmt: skip
+        yield stack.enter_context(Several(folder, addresses=addresses, secret=SECRET))
+
+
+def difference(network: Several, whole: edgec.Network, inputs: dict[str, np.ndarray], states: dict[str, str]) -> float:
+    """The largest difference from the undivided network over the largest value, of all outputs of several runs."""
+    held = {p.onnx_name: np.zeros([int(n) for n in p.shape], np.float32) for p in whole.inputs if p.onnx_name in states}
+    error = 0.0
+    network.reset()
+    for k in range(COMPARED):
+        given = {n: a if a.dtype.kind == "f" else np.full_like(a, k) for n, a in inputs.items()}
+        got, want = network.run(given), whole.run({**given, **held})
+        held = {old: want[new] for old, new in states.items()}
+        error = max([error, *(float(np.abs(got[n] - want[n]).max() / np.abs(want[n]).max()) for n in got)])
+    return error
+
+
+def told(row: Row) -> str:
+    """A row in a line."""
+    if "refused" in row:
+        return f"{row['name']}: {row['refused']}"
+    return (
+        f"{row['name']}: {row['taken']} on {row['workers']}, {row['ms']:.3g} ms (predicted {row['ms_predicted']:.3g}), "
+        f"{row['per_s']:.4g}/s (predicted {row['per_s_predicted']:.4g}), {row['alone_ms']:.3g} ms alone, "
+        f"error {row['error']:.1e}, {row['took_s']:.0f} s"
+    )
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    p.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NETWORKS)}; all when none is given")
-    p.add_argument("--seconds", type=float, default=2.0)
+    p.add_argument(
+        "--only", nargs="+", default=[], metavar="NETWORK[:LINK[:SPLIT]]", help=f"networks: {', '.join(NETWORKS)}"
+    )
+    p.add_argument("--seconds", type=float, default=2.0, help="that each row is measured for (default: 2)")
     p.add_argument("--folder", type=Path, help="keep networks and builds there")
-    p.add_argument("--write", type=Path, metavar="FILE")
+    p.add_argument("--rows", type=Path, metavar="FILE", help="JSON lines (default: beside the page, or none)")
+    p.add_argument("--again", action="store_true", help="measure rows that are there again")
+    p.add_argument("--write", type=Path, metavar="PAGE")
     options = p.parse_args()
-    rows = []
+    kept = options.rows or (options.write.with_suffix(".jsonl") if options.write is not None else None)
+    rows = read_rows(kept) if kept is not None else {}
     with tempfile.TemporaryDirectory() as work:
         folder = options.folder or Path(work)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in options.names or NETWORKS:
-            path = written(name, folder)
-            edgec.build(path, folder / f"{name}_one", progress=silent)
-            for link in LINKS:
-                for split, goal in SPLITS:
-                    rows.append(row(path, name, link, split, goal, folder, options.seconds))
-                    print(" | ".join(rows[-1]), flush=True)
+        for case in cases(options.only):
+            if case.name in rows and not options.again:
+                continue
+            try:
+                row = measured(case, folder, options.seconds)
+            except EdgecError as error:
+                row = {"name": case.name, "network": case.network, "refused": str(error)}
+            rows[case.name] = row | {"seconds": options.seconds}
+            if kept is not None:
+                append_row(kept, rows[case.name])
+            print(told(row), flush=True)
     if options.write is not None:
-        page = PAGE.format(seconds=options.seconds, table=markdown(COLUMNS, rows, 4))
-        options.write.write_text(page, encoding="utf-8")
+        there = [rows[c.name] for c in cases() if c.name in rows]
+        options.write.write_text(page.text(there, f"python -m benchmarks.several {shlex.join(sys.argv[1:])}"), "utf-8")
 
 
 if __name__ == "__main__":

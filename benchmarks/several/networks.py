@@ -1,4 +1,4 @@
-"""Networks in the shapes of MobileNetV2, ResNet-50 and BERT with drawn weights, written as ONNX by hand."""
+"""Networks in the shapes of MobileNetV2, ResNet-50, YOLOv8n, BERT and Llama with drawn weights, written by hand."""
 
 from __future__ import annotations
 
@@ -9,61 +9,19 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from benchmarks.networks.graph_writer import Writer
+from benchmarks.published.detectors import yolov8
+from benchmarks.several import decoder
+from benchmarks.several.drawn import Drawn
 
 #: MobileNetV2: expansion, output channels, repeats, stride of the first.
 INVERTED = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 #: ResNet-50: width, repeats, stride of the first.
 BOTTLENECKS = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
-CLASSES = 1000
-
-
-class _Drawn(Writer):
-    """Layers with weights that keep the size of what passes through them."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self.random = np.random.default_rng(seed)
-
-    def drawn(self, *shape: int, size: float) -> str:
-        array = (self.random.standard_normal(shape) * size).astype(np.float32)
-        return self.weight(f"w{len(self.weights)}", array)
-
-    def conv(
-        self, x: str, channels: int, to: int, kernel: int, stride: int = 1, groups: int = 1, gain: float = 2.0
-    ) -> str:
-        terms = channels // groups * kernel * kernel
-        w = self.drawn(to, channels // groups, kernel, kernel, size=sqrt(gain / terms))
-        b = self.drawn(to, size=0.05)
-        edge = kernel // 2
-        return self.node("Conv", x, w, b, strides=[stride, stride], pads=[edge] * 4, group=groups)
-
-    def relu6(self, x: str) -> str:
-        low, high = self.weight("zero", np.float32(0)), self.weight("six", np.float32(6))
-        return self.node("Clip", x, low, high)
-
-    def dense(self, x: str, terms: int, to: int) -> str:
-        y = self.node("MatMul", x, self.drawn(terms, to, size=0.7 / sqrt(terms)))
-        return self.node("Add", y, self.drawn(to, size=0.02))
-
-    def norm(self, x: str, width: int) -> str:
-        scale = self.weight(f"w{len(self.weights)}", self.random.uniform(0.8, 1.2, width).astype(np.float32))
-        return self.node("LayerNormalization", x, scale, self.drawn(width, size=0.05), axis=-1, epsilon=1e-6)
-
-    def scored(self, x: str, channels: int) -> str:
-        x = self.node("Flatten", self.node("GlobalAveragePool", x))
-        y = self.node("MatMul", x, self.drawn(channels, CLASSES, size=1 / sqrt(channels)))
-        return self.node("Add", y, self.drawn(CLASSES, size=0.05), name="scores")
-
-    def picture(self, name: str, side: int) -> onnx.ModelProto:
-        return self.model(
-            name, {"image": (TensorProto.FLOAT, (1, 3, side, side))}, {"scores": (TensorProto.FLOAT, (1, CLASSES))}, 17
-        )
 
 
 def mobilenet_v2(side: int = 224) -> onnx.ModelProto:
     """image [1, 3, side, side] -> scores [1, 1000]."""
-    d = _Drawn(1)
+    d = Drawn(1)
     x, channels = d.relu6(d.conv("image", 3, 32, 3, 2)), 32
     for expansion, to, repeats, first in INVERTED:
         for k in range(repeats):
@@ -78,7 +36,7 @@ def mobilenet_v2(side: int = 224) -> onnx.ModelProto:
 
 def resnet50(side: int = 224) -> onnx.ModelProto:
     """image [1, 3, side, side] -> scores [1, 1000]."""
-    d = _Drawn(2)
+    d = Drawn(2)
     x = d.node("Relu", d.conv("image", 3, 64, 7, 2))
     x, channels = d.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), 64
     for width, repeats, first in BOTTLENECKS:
@@ -92,14 +50,14 @@ def resnet50(side: int = 224) -> onnx.ModelProto:
     return _finished(d, x, channels, "resnet50", side)
 
 
-def _finished(d: _Drawn, x: str, channels: int, name: str, side: int) -> onnx.ModelProto:
+def _finished(d: Drawn, x: str, channels: int, name: str, side: int) -> onnx.ModelProto:
     d.scored(x, channels)
     return d.picture(name, side)
 
 
 def bert(layers: int = 4, width: int = 768, length: int = 128, heads: int = 12) -> onnx.ModelProto:
     """embedded [1, length, width] -> hidden [1, length, width]: the layers of BERT-base, without the embedding."""
-    d = _Drawn(3)
+    d = Drawn(3)
     x, of_head = "embedded", width // heads
     split = d.weight("split", np.array([1, length, heads, of_head], np.int64))
     merged = d.weight("merged", np.array([1, length, width], np.int64))
@@ -120,8 +78,18 @@ def bert(layers: int = 4, width: int = 768, length: int = 128, heads: int = 12) 
     return d.model(f"bert_{layers}", {"embedded": shape}, {"hidden": shape}, 17)
 
 
+def detector(size: int = 320) -> onnx.ModelProto:
+    """picture [1, 3, size, size] -> boxes and scores: the layers and sizes of YOLOv8n."""
+    return yolov8(size).finished("yolov8n_shape")
+
+
 #: Every network by its name.
-NETWORKS = {"mobilenet_v2": mobilenet_v2, "resnet50": resnet50, "bert_4x768": bert}
+NETWORKS = {
+    "mobilenet_v2": mobilenet_v2, "resnet50": resnet50, "yolov8n_shape": detector, "bert_4x768": bert,
+    "llama_4x1024": decoder.llama, "bert_12x768": lambda: bert(12),
+}  # fmt: skip
+#: States of those that have some: inputs, and the outputs that are their next values.
+STATES: dict[str, dict[str, str]] = {"llama_4x1024": decoder.STATES}
 
 
 def written(name: str, folder: Path) -> Path:

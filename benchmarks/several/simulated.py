@@ -9,10 +9,11 @@ import argparse
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from benchmarks.several.networks import NETWORKS, written
+from benchmarks.several.networks import NETWORKS, STATES, written
 from benchmarks.table import markdown
 from edgec import pipeline
 from edgec.build import read
@@ -53,9 +54,11 @@ def weights(division: Division) -> int:
     return max(found.values())
 
 
-def choices(path: Path, device: str, link_speed: str) -> Iterator[tuple[str, int, Choice]]:
+def choices(
+    path: Path, device: str, link_speed: str, states: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[str, int, Choice]]:
     """The choice for every goal and number of devices."""
-    options = resolve({"device": device})
+    options = resolve({"device": device, "states": states})
     graph = pipeline.run(read(path), Context(options), until="compress").result.graph
     for goal in ("throughput", "latency"):
         for count in DEVICES:
@@ -76,7 +79,9 @@ def main() -> None:
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         for name in given.names or NETWORKS:
-            for goal, count, choice in choices(written(name, Path(folder)), given.device, given.link_speed):
+            for goal, count, choice in choices(
+                written(name, Path(folder)), given.device, given.link_speed, STATES.get(name, {})
+            ):
                 found = choice.tried.predicted
                 gain = choice.alone_s / choice.tried.seconds(goal)
                 division = choice.division

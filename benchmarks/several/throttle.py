@@ -6,9 +6,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-#: Bytes that may pass at once, and how long others wait before they are dropped.
-BURST, QUEUE = "128kb", "200ms"
+#: Bytes that may pass at once, if those of a millisecond are fewer, and how long others wait before they are dropped.
+BURST, QUEUE = 16_384, "200ms"
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ def throttled(number: int, bits_per_s: float) -> Iterator[Namespace]:
     here, there = (f"10.77.{number}.{k}" for k in (1, 2))
     inside = ("ip", "netns", "exec", name)
     with ExitStack() as stack:
+        if Path("/run/netns", name).exists():  # a run that was killed left it
+            _ip("ip", "netns", "delete", name)
         _ip("ip", "netns", "add", name)
         stack.callback(_ip, "ip", "netns", "delete", name)
         _ip("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", name)
@@ -39,6 +42,7 @@ def throttled(number: int, bits_per_s: float) -> Iterator[Namespace]:
         for at, device, address in (((), near, here), (inside, far, there)):
             _ip(*at, "ip", "address", "add", f"{address}/30", "dev", device)
             _ip(*at, "ip", "link", "set", device, "up")
-            limit = ("rate", f"{bits_per_s:.0f}bit", "burst", BURST, "latency", QUEUE)
+            burst = max(BURST, round(bits_per_s / 8e3))
+            limit = ("rate", f"{bits_per_s:.0f}bit", "burst", f"{burst}b", "latency", QUEUE)
             _ip(*at, "tc", "qdisc", "add", "dev", device, "root", "tbf", *limit)
         yield Namespace(inside, there)

@@ -2,52 +2,74 @@
 //# and ``mixed`` are scaled down, and ``base`` becomes the largest score so far, when that is so far above it that weights might
 //# not fit halves. ``less``, the rounded product of ``base`` and the unit, is in all weights of a query alike, so that it may be
 //# off by as much as a weight has room for. Scores farther away, as of keys that a large number masks, lose ``base`` first.
-    bool grows = false;
+//% set tile = "at" if k.listed else "round"
     float most[${high}][2];
-#pragma unroll
-    for (ec_int i = 0; i < ${high}; ++i)
-#pragma unroll
-      for (ec_int r = 0; r < 2; ++r) {
-        const ec_int m = first_m + my_row + i * 16 + lane / 4 + r * 8;
-        (void)m;
-        most[i][r] = -(float)INFINITY;
-#pragma unroll
-        for (ec_int j = 0; j < ${columns * 2}; ++j) {
-          const ec_int n = ${"at" if k.listed else "round"} * ${t.keys} + slice * ${own} + j / 2 * 8 + lane % 4 * 2 + j % 2;
-          (void)n;
-          float *const score = &scores[i][j / 2][r * 2 + j % 2];
+    bool is_special = far;
 //% if k.scale is none
-          *score = ${k.exists("m", "n")}${k.score.call("*score")}${k.otherwise};
-//% elif k.otherwise
-          *score = ${k.exists("m", "n")}*score${k.otherwise};
-//% endif
-          most[i][r] = fmaxf(most[i][r], *score);
-        }
-        most[i][r] = fmaxf(most[i][r], ec_shuffle(most[i][r], 1));
-        most[i][r] = fmaxf(most[i][r], ec_shuffle(most[i][r], 2));
-        grows |= (most[i][r] - base[i][r]) * ${k.unit} > 8.0f;
+#pragma unroll
+    for (ec_int i = 0; i < ${high * 2}; ++i) {
+      const ec_int m = ${k.within("first_m + my_row + i / 2 * 16 + lane / 4 + i % 2 * 8", k.queries, t.queries)};
+      (void)m;
+#pragma unroll
+      for (ec_int j = 0; j < ${columns * 2}; ++j) {
+        const ec_int n = ${k.within("%s * %d + slice * %d + j / 2 * 8 + lane %% 4 * 2 + j %% 2"|format(tile, t.keys, own), k.keys, t.keys)};
+        (void)n;
+        float *const score = &scores[i / 2][j / 2][i % 2 * 2 + j % 2];
+        *score = ${k.score.call("*score")};
       }
-    if (ec_any(grows)) { /* by all lanes or none: products need a whole warp */
+    }
+//% endif
+//% set inside = k.some("n < %s", k.keys, t.keys)
+//% if inside
+    if ((${tile} + 1) * ${t.keys} > ${k.keys|c}) { /* the last tile has fewer keys */
+#pragma unroll
+      for (ec_int j = 0; j < ${columns * 2}; ++j) {
+        const ec_int n = ${tile} * ${t.keys} + slice * ${own} + j / 2 * 8 + lane % 4 * 2 + j % 2;
+#pragma unroll
+        for (ec_int i = 0; i < ${high * 2}; ++i)
+          if (!(${inside})) scores[i / 2][j / 2][i % 2 * 2 + j % 2] = -(float)INFINITY;
+      }
+    }
+//% endif
+#pragma unroll
+    for (ec_int i = 0; i < ${high * 2}; ++i) {
+      float *const mine = &most[i / 2][i % 2];
+      *mine = -(float)INFINITY;
+#pragma unroll
+      for (ec_int j = 0; j < ${columns * 2}; ++j) *mine = fmaxf(*mine, scores[i / 2][j / 2][i % 2 * 2 + j % 2]);
+      is_special |= (*mine - base[i / 2][i % 2]) * ${k.unit} > 8.0f;
+    }
+    if (ec_any(is_special)) { /* one branch, which few tiles take, by all lanes or none: products need a whole warp */
+      bool grows = false;
 #pragma unroll
       for (ec_int i = 0; i < ${high * 2}; ++i) {
-        float *const mine = &base[i / 2][i % 2];
-        const float larger = fmaxf(*mine, most[i / 2][i % 2]);
-        const float shrink = ec_rebased(*mine, larger, ${k.unit});
-        *mine = larger;
-        sum[i / 2][i % 2] *= shrink;
-#pragma unroll
-        for (ec_int j = 0; j < ${wide * 2}; ++j) mixed[i / 2][j / 2][i % 2 * 2 + j % 2] *= shrink;
+        float *const mine = &most[i / 2][i % 2];
+        *mine = fmaxf(*mine, ec_shuffle(*mine, 1));
+        *mine = fmaxf(*mine, ec_shuffle(*mine, 2));
+        grows |= (*mine - base[i / 2][i % 2]) * ${k.unit} > 8.0f;
       }
-      far = false;
+      if (ec_any(grows)) {
+        far = false;
 #pragma unroll
-      for (ec_int i = 0; i < ${high * 2}; ++i) far |= ec_is_far(base[i / 2][i % 2], ${k.unit});
-    }
-    if (ec_any(far)) {
+        for (ec_int i = 0; i < ${high * 2}; ++i) {
+          float *const mine = &base[i / 2][i % 2];
+          const float larger = fmaxf(*mine, most[i / 2][i % 2]);
+          const float shrink = ec_rebased(*mine, larger, ${k.unit});
+          *mine = larger;
+          far |= ec_is_far(larger, ${k.unit});
+          sum[i / 2][i % 2] *= shrink;
 #pragma unroll
-      for (ec_int i = 0; i < ${high * 2}; ++i)
-        if (ec_is_far(base[i / 2][i % 2], ${k.unit}))
+          for (ec_int j = 0; j < ${wide * 2}; ++j) mixed[i / 2][j / 2][i % 2 * 2 + j % 2] *= shrink;
+        }
+        far = ec_any(far);
+      }
+      if (far) {
 #pragma unroll
-          for (ec_int j = 0; j < ${columns * 2}; ++j) scores[i / 2][j / 2][i % 2 * 2 + j % 2] -= base[i / 2][i % 2];
+        for (ec_int i = 0; i < ${high * 2}; ++i)
+          if (ec_is_far(base[i / 2][i % 2], ${k.unit}))
+#pragma unroll
+            for (ec_int j = 0; j < ${columns * 2}; ++j) scores[i / 2][j / 2][i % 2 * 2 + j % 2] -= base[i / 2][i % 2];
+      }
     }
 #pragma unroll
     for (ec_int i = 0; i < ${high * 2}; ++i) {

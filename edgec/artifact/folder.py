@@ -156,6 +156,7 @@ def _is_language_model(value: object) -> bool:
 
 #: What is read of a lock, and what it has to be.
 _MEANT: Mapping[str, Callable[[Any], bool]] = {
+    "renewed": lambda names: isinstance(names, dict) and all(isinstance(n, str) for n in names.values()),
     "name": lambda name: isinstance(name, str) and name.isidentifier(),
     "threads": lambda threads: type(threads) is int and threads >= 1,
     "affinity": _is_affinity,

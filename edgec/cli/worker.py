@@ -37,6 +37,9 @@ def register(app: typer.Typer) -> None:
             Optional[int], typer.Option("--core", metavar="N", help="Stay on this core of the machine.")
         ] = None,
         once: Annotated[bool, typer.Option("--once", help="End with the first coordinator.")] = False,
+        overlap: Annotated[
+            bool, typer.Option("--overlap/--no-overlap", help="Send an answer while the next part is computed.")
+        ] = True,
     ) -> Answer:
         """Serve PARTs of a divided network to a coordinator that knows the secret, until stopped."""
         from edgec.distribute.protocol import SECRET, secret_of
@@ -63,7 +66,7 @@ def register(app: typer.Typer) -> None:
         def complain(text: str) -> None:
             print(f"a connection ended: {printable(text, 400)}", file=sys.stderr, flush=True)
 
-        serve(parts, listen, secret, threads=threads, once=once, ready=ready, complain=complain)
+        serve(parts, listen, secret, threads=threads, once=once, overlaps=overlap, ready=ready, complain=complain)
         return Answer({**head("worker"), "address": at[0], "parts": len(parts)}, lambda r: "the coordinator is done\n")
 
 

@@ -15,8 +15,8 @@ from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES, is_float
 from edgec.progress import Progress, silent
 
-#: Calls before anything is timed, and the fewest and most that are.
-WARM_UP, LEAST, MOST = 3, 5, 10_000
+#: Calls before anything is timed, frames before a stream is, and the fewest and most that are.
+WARM_UP, WARM_UP_STREAM, LEAST, MOST = 3, 16, 5, 10_000
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ def measure(
         times.append(time.perf_counter() - begun)
     moved = sum(map(sum, network.moved)) - sum(map(sum, before))
     progress("bench", "a stream", 0.5)
-    for _ in network.stream(islice(repeat(given), 2 * network.manifest.in_flight)):  # until it is full
+    filling = max(2 * network.manifest.in_flight, WARM_UP_STREAM)  # until it is full, and windows of links have grown
+    for _ in network.stream(islice(repeat(given), filling)):
         pass
     end = time.perf_counter() + seconds / 2
 

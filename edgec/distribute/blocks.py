@@ -7,7 +7,7 @@ cut between heads, and halos are computed twice instead of sent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -44,12 +44,16 @@ class Pieces(Shards):
 
 @dataclass(frozen=True)
 class Piece:
-    """A worker's part of a block: a node from leaves, each of which is a value before it or a slice of that."""
+    """A worker's part of a block: a node from leaves, each of which is a value before it or a slice of that.
+
+    ``states`` are inputs that the worker holds: each with the state that it is a slice of, or all of (None).
+    """
 
     node: Node
     leaves: dict[Node, tuple[Node, Span | None]]
     seconds: float
     weights: int
+    states: Mapping[Node, tuple[Node, Span | None]]
 
 
 @dataclass(frozen=True)
@@ -94,12 +98,26 @@ def shardings(chain: Chain, is_spread: bool) -> list[list[Shared]]:
         own = [s[k] for s in chain.seconds]
         ways = [*_by_one(chain, value, own, alone), *_in_slices(chain, value, own, shares, asked[value])]
         ways.extend(_as_sums(chain, value, own, shares))
+        ways = [way for way in ways if _holds(chain, value, way)]
         for way in ways:
             for operand, spans in _needed(way).items():
                 if operand in asked:
                     asked[operand].setdefault(spans)
         found.append(ways)
     return found[::-1]
+
+
+def _holds(chain: Chain, value: Node, way: Shared) -> bool:
+    """Does every worker compute the next values of those elements of states that it reads?"""
+    if not chain.states[value]:
+        return True
+    own = [*way.spans] if way.kind == "slices" else [None] * len(way.pieces)
+    return way.kind != "sums" and all(
+        chain.held.renewed[old] is value and span == mine
+        for piece, mine in zip(way.pieces, own)
+        if piece is not None
+        for old, span in piece.states.values()
+    )
 
 
 def _needed(way: Shared) -> dict[Node, tuple[Span, ...]]:
@@ -112,9 +130,15 @@ def _needed(way: Shared) -> dict[Node, tuple[Span, ...]]:
     return {n: tuple(spans) for n, spans in found.items() if len(spans) == len(way.pieces)}
 
 
+def _begun(chain: Chain, value: Node, whole: bool = False) -> Pieces:
+    """Pieces of a value, of which none is made yet; of a ``whole`` one, no operand is taken in slices."""
+    operands = frozenset() if whole else frozenset(chain.operands[value])
+    return Pieces(states=frozenset(chain.states[value]), operands=operands)
+
+
 def _by_one(chain: Chain, value: Node, seconds: Sequence[float], alone: Sequence[int]) -> Iterator[Shared]:
     """All of it on one worker, of those that compute ``alone``, or on every one."""
-    whole = [_piece(chain, value, value, Pieces(), s) for s in seconds]
+    whole = [_piece(chain, value, value, _begun(chain, value, whole=True), s) for s in seconds]
     for worker in alone:
         yield Shared("one", tuple(p if w == worker else None for w, p in enumerate(whole)))
     yield Shared("all", tuple(whole))
@@ -132,7 +156,7 @@ def _in_slices(
             tried.setdefault(_filled(spans, int(value.type.shape[spans[0].axis])))
     given = 0
     for spans in tried:
-        made = Pieces(operands=frozenset(chain.operands[value]))
+        made = _begun(chain, value)
         pieces = [_piece(chain, value, made.part(value, s), made, own) for s, own in zip(spans, seconds)]
         if given < MOST_SLICES and all(p.seconds <= WORTH * own for p, own in zip(pieces, seconds)):
             given += 1
@@ -149,7 +173,7 @@ def _filled(spans: Sequence[Span], extent: int) -> tuple[Span, ...]:
 def _as_sums(chain: Chain, value: Node, seconds: Sequence[float], shares: Sequence[float]) -> Iterator[Shared]:
     operands = frozenset(chain.operands[value])
     inside = {*topological([value], known=operands), *operands}
-    for made, nodes in sums_of(value, operands, shares, lambda: Pieces(operands=operands)):
+    for made, nodes in sums_of(value, operands, shares, lambda: _begun(chain, value)):
         assert isinstance(made, Pieces)
         there = topological((n for n in nodes if n is not None), known=operands)
         # a bias alone is no reason to divide what was there before the block
@@ -169,7 +193,10 @@ def _piece(chain: Chain, value: Node, n: Node, made: Pieces, seconds: float) -> 
     else:
         leaves = [m for m in topological([n], known=operands) if m in made.taken]
         leaves += [a for a in chain.operands[value] if a in _arguments(n, operands)]
-    return Piece(n, {m: made.taken.get(m, (m, None)) for m in leaves}, min(share, 1.0) * seconds, weights)
+    inside = {n, *topological([n], known=operands)}
+    held = {m: made.held.get(m, (m, None)) for m in inside if m in made.held or m in made.states}
+    weights += sum(m.type.bytes for m in held)
+    return Piece(n, {m: made.taken.get(m, (m, None)) for m in leaves}, min(share, 1.0) * seconds, weights, held)
 
 
 def _arguments(n: Node, operands: frozenset[Node]) -> set[Node]:

@@ -16,7 +16,7 @@ from edgec.artifact.origin import write_origin
 from edgec.artifact.publish import hidden, put, turn
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
-from edgec.distribute.choose import Choice, Wanted, choose, in_flight, priced
+from edgec.distribute.choose import Choice, Wanted, choose, priced
 from edgec.distribute.kept import kept
 from edgec.distribute.links import Handled, Links, links_of
 from edgec.distribute.manifest import Manifest, PartEntry, Tensor, WorkerEntry, read_manifest
@@ -87,7 +87,8 @@ def build_over(
     parsed = read(model)
     speeds, here = _speeds(places, link_speed, options, progress)
     links = links_of(places, speeds, here, _cores() / options[0].threads)
-    given.pop("pre", None)  # the graph has it from here on
+    for name in ("pre", "states"):  # the graph has them from here on
+        given.pop(name, None)
     graph: Graph = pipeline.run(parsed, Context(options[0], progress), until="compress").result.graph
     prices = Prices(options, (1.0,) * len(places))
     plan = prices.planned(graph, 0)
@@ -203,7 +204,10 @@ def _part(
         "tiles": dict(mine.tiles),
     }
     asked = cast(Settings, settings)
-    return build(cast(Buildable, part.graph), folder, start="fuse", compile=compile, progress=progress, **asked)
+    return build(
+        cast(Buildable, part.graph), folder, start="fuse", compile=compile, variants=part.variants, progress=progress,
+        **asked,
+    )  # fmt: skip
 
 
 def _manifest(
@@ -217,11 +221,12 @@ def _manifest(
     seconds: Sequence[float] | None,
 ) -> Manifest:
     division: Division = choice.division
-    predicted = priced(division, links, seconds).predicted
+    final = priced(division, links, seconds)
+    predicted = final.predicted
     used = max(p.worker for p in division.parts) + 1
     parts = [
         PartEntry(
-            f"part{k}", part.worker, part.reads, tuple(n for n, _ in part.graph.outputs),
+            f"part{k}", part.worker, part.reads, tuple(part.writes),
             part.seconds if seconds is None else seconds[k], b.arena_bytes, b.weights_bytes,
         )
         for k, (part, b) in enumerate(zip(division.parts, built))
@@ -238,7 +243,7 @@ def _manifest(
     workers = [WorkerEntry(p.device, p.link, **asdict(s)) for p, s in zip(places[:used], speeds)]
     return Manifest(
         name, division.split, wanted.goal, choice.verdict, tuple(workers), tensors, tuple(division.inputs),
-        tuple(division.outputs), tuple(parts), in_flight(division), predicted.latency_s, predicted.period_s,
+        tuple(division.outputs), tuple(parts), final.in_flight, predicted.latency_s, predicted.period_s,
         predicted.bytes_a_frame, choice.alone_s, seconds is not None, tuple(tried),
     )  # fmt: skip
 

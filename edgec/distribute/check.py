@@ -18,6 +18,7 @@ from edgec.distribute.coordinator import Several
 from edgec.errors import UsageError
 from edgec.execute.executor import Executor, executor, run_graph
 from edgec.frontend.source import read
+from edgec.frontend.states import initial
 from edgec.options import Settings, resolve
 from edgec.pipeline import import_
 from edgec.pipeline.context import Context
@@ -70,8 +71,11 @@ def check_over(
         name, reference = "the graph in numpy", executor(run_graph, graph)
     worst: dict[str, Difference] = {}
     for arrays in sets:
+        network.reset()
+        arrays = {**arrays, **initial(graph)}
         got = network.run({p.onnx_name: arrays[p.onnx_name] for p in network.inputs if p.onnx_name in arrays})
-        for found in compare_all(got, reference(arrays)):
+        want = reference(arrays)
+        for found in compare_all(got, {name: want[name] for name in got if name in want}):
             held = worst.get(found.name)
             if held is None or (found.max_rel, found.mismatches or 0) > (held.max_rel, held.mismatches or 0):
                 worst[found.name] = found

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 
 from edgec.distribute import ilp
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.cuts import annotations_of
+from edgec.distribute.held import Held
 from edgec.distribute.links import Links
 from edgec.distribute.memory import Memory
 from edgec.distribute.parts import Division, whole
 from edgec.distribute.prices import Prices, speeds_beside
 from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
+from edgec.distribute.same_bits import SameBits
 from edgec.distribute.sharded import sharded
 from edgec.distribute.shards import work
 from edgec.distribute.tensor import along, offered, told_why_not
@@ -22,12 +25,16 @@ from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
 from edgec.partition.assign import undivided
-from edgec.text import one_of
+from edgec.text import listed, one_of
 
 SPLITS = ("auto", "pipeline", "rows", "tensor")
 GOALS = ("throughput", "latency")
 #: Times that a division must be faster than one device: predictions are no better than that.
 WORTH = 1.05
+#: Divisions by rows that are tried for the bits of one device: in all, and at one place.
+TRIED, TRIED_AT = 6, 2
+#: The most frames in flight, for every worker.
+FLYING = 4
 #: Ways of tensors whose memory is held against a limit, before none is said to fit.
 TENSORS = 8
 #: Times that a program is solved under a limit on memory, each with the arenas of the solution before it taken off.
@@ -69,10 +76,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Tried:
-    """A division and its predicted times."""
+    """A division and its predicted times, with so many frames in flight."""
 
     division: Division
     predicted: Predicted
+    in_flight: int
 
     def seconds(self, goal: str) -> float:
         """The seconds that the goal counts: between frames, or of one alone."""
@@ -105,7 +113,7 @@ class Choice:
 
 def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[Job]:
     """The parts of a division as its timeline needs them; ``seconds`` replace the predicted ones."""
-    makers = {name: [k] for k, part in enumerate(division.parts) for name, _ in part.graph.outputs}
+    makers = {name: [k] for k, part in enumerate(division.parts) for name in part.writes}
     added = {name for terms in division.sums.values() for name in terms[1:]}
     for name, terms in division.sums.items():
         makers[name] = [k for term in terms for k in makers[term]]
@@ -113,22 +121,25 @@ def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[
     found = []
     for k, part in enumerate(division.parts):
         bytes_in = sum(r.bytes(types[r.tensor].dtype, types[r.tensor].shape) for r in part.reads)
-        bytes_out = sum(n.type.bytes for _, n in part.graph.outputs)
-        bytes_added = sum(n.type.bytes for name, n in part.graph.outputs if name in added)
+        bytes_out = sum(n.type.bytes for n in part.writes.values())
+        bytes_added = sum(n.type.bytes for name, n in part.writes.items() if name in added)
         after = tuple(sorted({m for r in part.reads for m in makers.get(r.tensor, ())}))
         own = part.seconds if seconds is None else seconds[k]
         found.append(Job(part.worker, own, bytes_in, bytes_out, after, bytes_added))
     return found
 
 
-def in_flight(division: Division) -> int:
-    """Frames at once: one for every part that computes and one that is on its way; at most two for each worker."""
-    return min(len(division.parts), 2 * division.workers - 1) + 1
-
-
 def priced(division: Division, links: Links, seconds: Sequence[float] | None) -> Tried:
-    """A division with its predicted times."""
-    return Tried(division, predict(jobs_of(division, seconds), links, in_flight(division)))
+    """A division with its predicted times.
+
+    So many frames are in flight that the slowest worker or link never waits for one: those that are on their way while
+    it is at work on one, and one more for what the prediction does not see.
+    """
+    jobs = jobs_of(division, seconds)
+    most = FLYING * division.workers
+    full = predict(jobs, links, most)
+    flying = min(ceil(full.latency_s / max(full.period_s, 1e-9)) + 1, most)
+    return Tried(division, full if flying == most else predict(jobs, links, flying), flying)
 
 
 def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wanted) -> Choice:
@@ -138,7 +149,7 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
     fastest = min(range(len(alone)), key=alone.__getitem__)
     places = len(links.wires)
     one = priced(whole(graph, fastest, alone[fastest]), links, None)
-    why = undivided(plan)
+    why = undivided(plan, holds_states=True) or Held(graph).refusal()
     memory = Memory(prices, wanted.memory)
     fits = memory.fits(one.division)
     if why or places < 2:
@@ -146,8 +157,9 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
             raise memory.refusal()
         return Choice(one, alone[fastest], (), f"one device: {why}" if why else "one device: there is no other")
     chain = chain_of(plan, blocks)
+    bits = SameBits(prices, graph)
     divisions = [
-        *_divisions(chain, plan, prices, links, wanted, places),
+        *_divisions(chain, plan, bits, links, wanted, places),
         *_tensor(graph, alone, prices, links, wanted, memory, places),
         *_sharded(chain, alone, prices, links, wanted, memory, places),
     ]
@@ -162,6 +174,8 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
         return Choice(one, alone[fastest], tuple(tried), "one device: no value in the network can be divided so")
     best = min(found, key=lambda t: t.seconds(wanted.goal))
     verdict = told(best, alone[fastest], wanted.goal)
+    if best.division.other:
+        verdict += f"; the last bits of {listed(best.division.other)} may differ from those of one device"
     if best.division.found:
         verdict += f"; {best.division.found}"
     if wanted.is_tensor and not wanted.shard and not ilp.is_there():
@@ -236,37 +250,48 @@ def told(best: Tried, alone_s: float, goal: str) -> str:
 
 
 def _divisions(
-    chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, places: int
+    chain: Chain, plan: Plan, bits: SameBits, links: Links, wanted: Wanted, places: int
 ) -> Iterator[Division]:
     """The best division of every kind for every number of workers; where it is forced, for all of them alone."""
     if wanted.shard:
         return
     for workers in [places] if wanted.force else range(2, places + 1):
         if wanted.split in ("auto", "pipeline"):
-            found = in_sequence(chain, links, workers, wanted.memory)
+            found = in_sequence(chain, links, workers, wanted.memory, bits.of)
             if found is not None:
                 yield found
-        if wanted.split in ("auto", "rows"):
-            found = _rows(chain, plan, prices, links, wanted, workers)
+        if wanted.split in ("auto", "rows") and not chain.held.loops:
+            found = _rows(chain, plan, bits, links, wanted, workers)
             if found is not None:
                 yield found
 
 
-def _rows(chain: Chain, plan: Plan, prices: Prices, links: Links, wanted: Wanted, workers: int) -> Division | None:
-    """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs."""
+def _rows(chain: Chain, plan: Plan, bits: SameBits, links: Links, wanted: Wanted, workers: int) -> Division | None:
+    """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs.
+
+    Of the first few, one that gives the bits of one device is taken, where there is one.
+    """
     estimated: list[tuple[float, int, int, RowSplit]] = []
     workers_of = range(workers)
-    for k, split in candidates(chain, workers, speeds_beside(prices, plan)):
-        head = head_seconds(chain, split, workers_of)
+    for k, split in candidates(chain, workers, speeds_beside(bits.prices, plan), bits.tiles):
+        head = head_seconds(chain, split, workers_of, bits.tiles)
         rest = sum(chain.seconds[0][k:])
         moved = split.value.type.bytes
         carried = links.wire(0, moved) + links.handled(0, moved) + links.passed(moved)
         together = max(head) + rest + 2 * carried
         apart = max(head[0] + rest, *head[1:], carried)
         estimated.append((apart if wanted.goal == "throughput" else together, len(estimated), k, split))
-    for _, _, k, split in sorted(estimated):
+    first: Division | None = None
+    tried: Counter[int] = Counter()
+    for _, _, k, split in sorted(estimated, key=lambda e: e[:2]):
+        if tried[k] == TRIED_AT or tried.total() == TRIED:
+            continue
         try:
-            return by_rows(chain, k, split, prices.of_graph)
+            found = bits.of(by_rows(chain, k, split, bits.prices.of_graph, bits.tiles))
         except Indivisible:
             continue
-    return None
+        if not found.other:
+            return found
+        first = first or found
+        tried[k] += 1
+    return first

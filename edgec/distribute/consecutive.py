@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from math import inf
 
+from edgec.distribute.held import Held, metadata
 from edgec.distribute.intervals import Cost, best_intervals
 from edgec.distribute.links import Links
 from edgec.distribute.parts import Division, Part, Read
+from edgec.distribute.parts import ports as ports_of
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph, Node, topological
 from edgec.partition.assign import readers_of
@@ -18,6 +20,8 @@ from edgec.partition.divide import operands_of, part_of
 
 #: With more values, all intervals would take minutes to try: no pipeline is offered.
 MOST_VALUES = 400
+#: Places between parts that are left out for others where parts do not give the bits of one device.
+TRIED = 4
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,30 @@ class Chain:
     seconds: tuple[tuple[float, ...], ...]
 
     @cached_property
-    def operands(self) -> dict[Node, tuple[Node, ...]]:
+    def held(self) -> Held:
+        return Held(self.graph)
+
+    @cached_property
+    def states(self) -> dict[Node, tuple[Node, ...]]:
+        """The states that each value is made of."""
         known = frozenset(self.values)
-        return {v: operands_of(v, known) for v in self.values}
+        return {v: tuple(o for o in operands_of(v, known) if o in self.held.loops) for v in self.values}
+
+    @cached_property
+    def operands(self) -> dict[Node, tuple[Node, ...]]:
+        """The values and inputs that each value is made of, but for states."""
+        known = frozenset(self.values)
+        return {v: tuple(o for o in operands_of(v, known) if o not in self.held.loops) for v in self.values}
+
+    @cached_property
+    def inseparable(self) -> frozenset[int]:
+        """Places where no part begins: those who read a state, or its next value, are in one part with it."""
+        found: set[int] = set()
+        for old, new in self.held.renewed.items():
+            readers = [k for k, v in enumerate(self.values) if old in self.states[v] or new in self.operands[v]]
+            own = [*readers, self.place[new]]
+            found.update(range(min(own) + 1, max(own) + 1))
+        return frozenset(found)
 
     @cached_property
     def place(self) -> dict[Node, int]:
@@ -46,7 +71,7 @@ class Chain:
         found: dict[Node, float] = {}
         for k, v in enumerate(self.values):
             found.update(dict.fromkeys(self.operands[v], k))
-        return {**found, **{n: inf for _, n in self.graph.outputs}}
+        return {**found, **dict.fromkeys(self.held.outputs.values(), inf)}
 
     def reads(self, begin: int, end: int) -> tuple[Node, ...]:
         """The values from before an interval that it reads."""
@@ -127,20 +152,39 @@ def within(chain: Chain, cost: Cost, limit: int | None) -> Cost:
     return lambda worker, begin, end: cost(worker, begin, end) if weights[begin][end] <= most else inf
 
 
-def in_sequence(chain: Chain, links: Links, workers: int, limit: int | None = None) -> Division | None:
+def in_sequence(
+    chain: Chain, links: Links, workers: int, limit: int | None = None,
+    kept: Callable[[Division], Division] = lambda division: division,
+) -> Division | None:  # fmt: skip
     """The division into consecutive parts on exactly ``workers`` with the least time between frames.
 
     Weights of each are within ``limit`` bytes, where any division's are; else those of its largest are the least.
+    ``kept`` gives a division with the bits of one device, or says what differs (`Division.other`): others are tried.
 
     None where there are fewer values than workers, or more than `MOST_VALUES`, whose intervals would take long to try.
     """
     if not workers <= len(chain.values) <= MOST_VALUES:
         return None
-    cost = stage_cost(chain, links)
-    least, ends = best_intervals(len(chain.values), workers, within(chain, cost, limit))
+    cost = within(chain, _without(stage_cost(chain, links), chain.inseparable), limit)
+    least, ends = best_intervals(len(chain.values), workers, cost)
     if least == inf:
-        _, ends = best_intervals(len(chain.values), workers, lambda _, begin, end: chain.weights[begin][end])
-    return along(chain, ends)
+        lightest = _without(lambda _, begin, end: chain.weights[begin][end], chain.inseparable)
+        least, ends = best_intervals(len(chain.values), workers, lightest)
+        return kept(along(chain, ends)) if least < inf else None
+    first = found = kept(along(chain, ends))
+    refused: set[int] = set()
+    while found.other and len(refused) < TRIED:
+        refused |= {*ends[:-1]}
+        least, ends = best_intervals(len(chain.values), workers, _without(cost, refused))
+        if least == inf:
+            break
+        found = kept(along(chain, ends))
+    return first if found.other else found
+
+
+def _without(cost: Cost, refused: Collection[int]) -> Cost:
+    """A cost that is infinite for intervals that begin at these places."""
+    return lambda worker, begin, end: inf if begin in refused else cost(worker, begin, end)
 
 
 def along(chain: Chain, ends: Sequence[int]) -> Division:
@@ -155,9 +199,22 @@ def along(chain: Chain, ends: Sequence[int]) -> Division:
         for n in (*reads, *writes):
             if n not in names:
                 names[n] = next(free)
-        part = part_of(graph, reads, writes, names)
+        part = with_states(chain, part_of(graph, *held_by(chain, begin, end, reads, writes), names))
         ports = tuple(Read(names[n], names[n]) for n in reads)
         parts.append(Part(worker, part, ports, sum(chain.seconds[worker][begin:end])))
         begin = end
-    inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
-    return Division("pipeline", tuple(parts), inputs, {name: n.type for name, n in graph.outputs})
+    return Division("pipeline", tuple(parts), *ports_of(graph))
+
+
+def held_by(
+    chain: Chain, begin: int, end: int, reads: tuple[Node, ...], writes: tuple[Node, ...]
+) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """What an interval reads and writes, with the states that it holds."""
+    own = dict.fromkeys(o for v in chain.values[begin:end] for o in chain.states[v])
+    return (*reads, *own), (*writes, *(chain.held.renewed[n] for n in own))
+
+
+def with_states(chain: Chain, part: Graph) -> Graph:
+    """A part whose graph says which of its inputs and outputs are states."""
+    there = {str(n.attributes["name"]) for n in part.inputs}
+    return replace(part, metadata=metadata((s.input, s.output) for s in chain.held.loops.values() if s.input in there))

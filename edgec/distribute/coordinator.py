@@ -27,6 +27,7 @@ from edgec.distribute.protocol import (
     ASK,
     HEADER,
     MEMORY,
+    RESET,
     SECRET,
     TOLD,
     Header,
@@ -173,6 +174,19 @@ class Several:
         if self._state != "open":
             why = {"busy": "is at work on another stream", "lost": "has lost a worker"}.get(self._state, "is closed")
             raise UsageError(f"the network {why}", hint="open the folder again", where=str(self.folder))
+
+    def reset(self) -> None:
+        """Let states begin anew: they are zero then. Raises LinkError where a worker is lost."""
+        with self._lock:
+            self._require_open()
+            for c in self._exchange.connections:
+                c.outgoing.append(memoryview(Header(RESET, 0, 0, 0, 0).packed()))
+                try:
+                    c.write()
+                except LinkError:
+                    self._state = "lost"
+                    self.close()
+                    raise
 
     def memory(self) -> list[int]:
         """The greatest resident bytes of every worker so far; 0 where its system does not tell."""

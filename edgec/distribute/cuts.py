@@ -7,23 +7,28 @@ A value is shared as *sums* (every worker adds up some of the terms), as a *gath
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
+from edgec.distribute.held import Held
 from edgec.distribute.row_split import cuts_of
 from edgec.distribute.rows import Indivisible, Span
-from edgec.distribute.shards import Shards, needs, reduced
+from edgec.distribute.shards import Shards, needs, reduced, work
 from edgec.errors import UsageError
 from edgec.ir.graph import Graph, Node, topological
 from edgec.ops import graphs, node
 from edgec.text import did_you_mean, printable
+
+#: The part of a network's operations that may depend on the inputs aside alone.
+ASIDE = 0.02
 
 
 @dataclass(frozen=True)
 class Cut:
     """A value and its pieces, one a worker; ``kind`` is sums, gather (along ``axis``) or one. None: no piece.
 
-    ``divided`` are the nodes of which each worker computes a slice, with the dimension.
+    ``divided`` are the nodes of which each worker computes a slice, with the dimension; ``made`` has their slices.
     """
 
     value: Node
@@ -31,6 +36,7 @@ class Cut:
     pieces: tuple[Node | None, ...]
     axis: int = 0
     divided: frozenset[tuple[Node, int]] = frozenset()
+    made: Shards = field(default_factory=Shards, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -71,15 +77,36 @@ def annotations_of(graph: Graph, texts: Sequence[str], workers: int) -> tuple[An
     return tuple(found)
 
 
-def narrow(graph: Graph) -> list[Node]:
-    """The computed values through which every path from the inputs to the outputs goes, in order."""
-    fed: dict[Node, None] = {}
+def aside(graph: Graph) -> frozenset[Node]:
+    """Inputs such as a mask or a position: what is computed of them alone is so little that each part may repeat it."""
+    inputs = list(Held(graph).inputs.values())
+    if len(inputs) < 2:
+        return frozenset()
+    made: dict[Node, frozenset[Node]] = {}
+    operations: dict[frozenset[Node], int] = {}
     for n in graph.nodes():
-        if n.op == "input" or any(a in fed for a in n.args):
+        made[n] = frozenset((n,)) if n in inputs else frozenset().union(*(made[a] for a in n.args))
+        if n.args:
+            operations[made[n]] = operations.get(made[n], 0) + work(n, n.args)[0]
+    reached = {i: sum(c for sources, c in operations.items() if i in sources) for i in inputs}
+    main = max(inputs, key=lambda i: reached[i])
+    alone = sum(c for sources, c in operations.items() if main not in sources)
+    return frozenset(inputs) - {main} if alone <= ASIDE * sum(operations.values()) else frozenset()
+
+
+def narrow(graph: Graph) -> list[Node]:
+    """The computed values through which every path from the main inputs to the outputs goes, in order.
+
+    Inputs aside, and states, are there for every part.
+    """
+    fed: dict[Node, None] = {}
+    apart = {*aside(graph), *Held(graph).loops}
+    for n in graph.nodes():
+        if (n.op == "input" and n not in apart) or any(a in fed for a in n.args):
             fed[n] = None
     order = [*(n for n in fed if n.op == "input"), *(n for n in fed if n.op != "input")]
     last = {a: place for place, n in enumerate(order) for a in n.args}
-    last |= dict.fromkeys((n for _, n in graph.outputs), len(order))
+    last |= dict.fromkeys(Held(graph).outputs.values(), len(order))
     found, reach = [], 0
     for place, n in enumerate(order):
         if n.op != "input" and reach <= place:
@@ -94,14 +121,18 @@ def cuts(graph: Graph, shares: Sequence[float]) -> list[list[Cut]]:
     between = frozenset(values)
     following = dict(pairwise(values))
     found = []
+    held = Held(graph)
+    begun = partial(Shards, states=frozenset(held.loops))
     for value in values:
-        ways = list(_sums(value, between, shares))
+        ways = list(_sums(value, between, shares, begun))
         after = following.get(value)
         if ways and after is not None and _is_added(after, value):
             continue  # the same sums with a bias are a cut too
-        if not ways and value not in {n for _, n in graph.outputs}:
+        if not ways and value not in held.outputs.values():
             continue
-        found.append([*ways, *_gathers(value, shares), Cut(value, "one", (value, *(None,) * (len(shares) - 1)))])
+        found.append(
+            [*ways, *_gathers(value, shares, begun()), Cut(value, "one", (value, *(None,) * (len(shares) - 1)))]
+        )
     return found
 
 
@@ -130,10 +161,12 @@ def _is_added(n: Node, value: Node) -> bool:
     return n.op == "add" and value in n.args and n.type == value.type and value not in topological(others)
 
 
-def _sums(value: Node, between: Collection[Node], shares: Sequence[float]) -> Iterator[Cut]:
+def _sums(
+    value: Node, between: Collection[Node], shares: Sequence[float], begun: Callable[[], Shards]
+) -> Iterator[Cut]:
     """The value as partial sums."""
-    for made, pieces in sums_of(value, between, shares, Shards):
-        yield Cut(value, "sums", pieces, divided=made.divided)
+    for made, pieces in sums_of(value, between, shares, begun):
+        yield Cut(value, "sums", pieces, divided=made.divided, made=made)
 
 
 def sums_of(
@@ -228,13 +261,13 @@ def _divides_weights(value: Node, axis: int) -> bool:
     return False
 
 
-def _gathers(value: Node, shares: Sequence[float]) -> Iterator[Cut]:
+def _gathers(value: Node, shares: Sequence[float], empty: Shards) -> Iterator[Cut]:
     """The value in slices of each dimension that is long enough, where that divides weights too."""
     for axis, extent in enumerate(value.type.shape):
         if int(extent) < len(shares) or not _divides_weights(value, axis):
             continue
-        made = Shards()
+        made = replace(empty, made={}, held={})
         edges = cuts_of(int(extent), shares)
         pieces = [made.part(value, Span(axis, a, b)) for a, b in pairwise(edges)]
         if any(n.is_const and n.type.rank > 1 for n, _ in made.made):  # otherwise each worker would keep all weights
-            yield Cut(value, "gather", tuple(pieces), axis, made.divided)
+            yield Cut(value, "gather", tuple(pieces), axis, made.divided, made)

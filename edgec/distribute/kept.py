@@ -21,7 +21,7 @@ MOST = 256
 
 def kept_path() -> Path:
     """The file."""
-    return files.user_folder("XDG_CACHE_HOME", ".cache") / "links.json"
+    return files.user_folder("XDG_CACHE_HOME", ".cache") / "link_speeds.json"
 
 
 def keep(place: Place, found: Speed | Handled) -> None:

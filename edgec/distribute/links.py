@@ -13,7 +13,7 @@ from math import inf
 from edgec.distribute.places import Place, Speed
 
 #: One side's part in a message, where it was not measured: bytes a second, and seconds for any message.
-HANDLING = Speed(2e9, 50e-6)
+HANDLING = Speed(2.5e9, 90e-6)
 #: The coordinator's seconds for a frame, where they were not measured.
 FRAME = 30e-6
 #: Bytes of partial sums that the coordinator adds in a second.

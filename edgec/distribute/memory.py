@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgec.distribute.held import Held
 from edgec.distribute.parts import Division
 from edgec.distribute.prices import Prices, own
 from edgec.errors import UsageError
@@ -22,7 +23,7 @@ class Memory:
     least: int | None = None
 
     def needed(self, division: Division) -> tuple[int, ...]:
-        """Bytes of weights and arenas of each worker's parts."""
+        """Bytes of weights, arenas and states of each worker's parts."""
         found = [0] * (max(p.worker for p in division.parts) + 1)
         for p in division.parts:
             found[p.worker] += self._of(p.worker, p.graph)
@@ -31,7 +32,8 @@ class Memory:
     def _of(self, worker: int, graph: Graph) -> int:
         options = own(self.prices.options[worker], graph)
         program: Program = run(graph, Context(options), "fuse", "schedule").result
-        return int(program.arena_bytes) + int(program.weights_bytes)
+        states = sum(n.type.bytes for n in Held(graph).loops)
+        return int(program.arena_bytes) + int(program.weights_bytes) + states
 
     def fits(self, division: Division) -> bool:
         """Does every worker hold its parts? Without a limit, yes."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from edgec.distribute.held import Held
 from edgec.ir.dtypes import DTYPES
-from edgec.ir.graph import Graph
+from edgec.ir.graph import Graph, Node
 from edgec.ir.types import Type
 
 
@@ -31,12 +32,21 @@ class Read:
 
 @dataclass(frozen=True)
 class Part:
-    """A graph for one worker. Its outputs are tensors of their names; ``seconds`` are predicted for its kernels."""
+    """A graph for one worker. Its outputs are tensors of their names; ``seconds`` are predicted for its kernels.
+
+    ``variants`` are those of its products by their keys, where it does not choose them itself.
+    """
 
     worker: int
     graph: Graph
     reads: tuple[Read, ...]
     seconds: float
+    variants: Mapping[str, str] | None = None
+
+    @property
+    def writes(self) -> Mapping[str, Node]:
+        """Outputs by name, but for the next values of states, which stay there."""
+        return Held(self.graph).outputs
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,8 @@ class Division:
     """A network as parts, each after those that it reads from. ``split`` is one, pipeline, rows or tensor.
 
     ``sums`` are tensors that no part gives: the coordinator adds their terms, in order. ``found`` says how good a
-    choice it is, in words, where that is known.
+    choice it is, in words, where that is known. ``other`` names sums of rows and pipelines whose terms are added in
+    another order than one device has.
     """
 
     split: str
@@ -53,11 +64,12 @@ class Division:
     outputs: dict[str, Type]
     sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     found: str = ""
+    other: tuple[str, ...] = ()
 
     @property
     def tensors(self) -> dict[str, Type]:
         """Types of the inputs, of everything that a part gives, and of sums, by name."""
-        made = {name: n.type for part in self.parts for name, n in part.graph.outputs}
+        made = {name: n.type for part in self.parts for name, n in part.writes.items()}
         return {**self.inputs, **made, **{name: made[terms[0]] for name, terms in self.sums.items()}}
 
     @property
@@ -68,6 +80,12 @@ class Division:
 
 def whole(graph: Graph, worker: int, seconds: float) -> Division:
     """The undivided network on one worker."""
-    inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
-    outputs = {name: n.type for name, n in graph.outputs}
+    inputs, outputs = ports(graph)
     return Division("one", (Part(worker, graph, tuple(Read(n, n) for n in inputs), seconds),), inputs, outputs)
+
+
+def ports(graph: Graph) -> tuple[dict[str, Type], dict[str, Type]]:
+    """Types of the inputs and outputs of a network by name, but for its states."""
+    held = Held(graph)
+    inputs, outputs = ({name: n.type for name, n in own.items()} for own in (held.inputs, held.outputs))
+    return inputs, outputs

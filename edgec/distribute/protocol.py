@@ -27,9 +27,10 @@ from edgec.ir.dtypes import plain
 
 #: The environment variable with the secret that workers and coordinator share.
 SECRET = "EDGEC_WORKER_SECRET"
-#: Kinds of messages: a run of a part, what it gave, why there is nothing, and memory that is asked for and told.
-RUN, DONE, FAILED, ASK, TOLD = 1, 2, 3, 4, 5
-KINDS = (RUN, DONE, FAILED, ASK, TOLD)
+#: Kinds of messages: a run of a part, what it gave, why there is nothing, memory that is asked for and told, and that
+#: states begin anew.
+RUN, DONE, FAILED, ASK, TOLD, RESET = 1, 2, 3, 4, 5, 6
+KINDS = (RUN, DONE, FAILED, ASK, TOLD, RESET)
 MAGIC = b"EDG1"
 HEADER = struct.Struct("!4sHHQQI")
 #: Most bytes of a message of words, and of what `TOLD` carries: the greatest resident bytes of the process.
@@ -118,9 +119,9 @@ def fill(end: socket.socket, room: memoryview, deadline: float | None) -> None:
         room = room[got:]
 
 
-def send_some(end: socket.socket, outgoing: deque[memoryview]) -> None:
+def send_some(end: socket.socket, outgoing: deque[memoryview], flags: int = 0) -> None:
     """Send what the socket takes of these bytes at once, and drop that: the other end wakes up once for all of it."""
-    count = end.sendmsg(list(islice(outgoing, PIECES)))
+    count = end.sendmsg(list(islice(outgoing, PIECES)), (), flags)
     while outgoing and count >= outgoing[0].nbytes:
         count -= outgoing.popleft().nbytes
     if count:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from edgec.distribute.consecutive import Chain
 from edgec.distribute.parts import Division, Part, Read
-from edgec.distribute.rows import Indivisible, Span, rows_of, spans_for
+from edgec.distribute.rows import NO_TILES, Indivisible, Span, rows_of, spans_for
 from edgec.ir.graph import Graph, Node, intern, placeholder, rewrite
 from edgec.ir.types import Type
 from edgec.ops import node
@@ -46,8 +46,11 @@ def narrow_places(chain: Chain) -> list[int]:
     return found
 
 
-def cuts_of(rows: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Rows divided by shares: none gets less than one row."""
+def cuts_of(rows: int, shares: Sequence[float], tile: int = 1) -> tuple[int, ...]:
+    """Rows divided by shares: none gets less than one row, and whole tiles of rows where there are enough."""
+    tiles = -(-rows // tile)
+    if tile > 1 and tiles >= len(shares):
+        return tuple(min(tile * c, rows) for c in cuts_of(tiles, shares))
     total, passed = sum(shares), 0.0
     cuts = [0]
     for k, share in enumerate(shares):
@@ -57,11 +60,13 @@ def cuts_of(rows: int, shares: Sequence[float]) -> tuple[int, ...]:
     return tuple(cuts)
 
 
-def head_seconds(chain: Chain, split: RowSplit, worker_of: Sequence[int]) -> list[float]:
+def head_seconds(
+    chain: Chain, split: RowSplit, worker_of: Sequence[int], tiles: Mapping[Node, int] = NO_TILES
+) -> list[float]:
     """Predicted seconds of every share: those of each value, for the part of its rows that is computed."""
     found = []
     for worker, span in zip(worker_of, split.spans()):
-        spans = spans_for(chain.graph, split.value, span)
+        spans = spans_for(chain.graph, split.value, span, tiles)
         found.append(
             sum(
                 seconds * _fraction(v, spans[v])
@@ -76,7 +81,9 @@ def _fraction(v: Node, span: Span | None) -> float:
     return 1.0 if span is None else span.rows / v.type.shape[span.axis]
 
 
-def candidates(chain: Chain, workers: int, speeds: Sequence[float]) -> Iterator[tuple[int, RowSplit]]:
+def candidates(
+    chain: Chain, workers: int, speeds: Sequence[float], tiles: Mapping[Node, int] = NO_TILES
+) -> Iterator[tuple[int, RowSplit]]:
     """Places and divisions that are worth pricing; ``speeds`` are those of the workers, beside one another."""
     total = sum(chain.seconds[0])
     places = [
@@ -90,7 +97,7 @@ def candidates(chain: Chain, workers: int, speeds: Sequence[float]) -> Iterator[
         for axis in _axes(value, workers):
             for less in SHARES:
                 shares = [s * (less if w == 0 else 1.0) for w, s in enumerate(speeds[:workers])]
-                yield k, RowSplit(value, axis, cuts_of(value.type.shape[axis], shares))
+                yield k, RowSplit(value, axis, cuts_of(value.type.shape[axis], shares, tiles.get(value, 1)))
 
 
 def _handed_on(chain: Chain, k: int) -> Node:
@@ -110,7 +117,10 @@ def _axes(value: Node, workers: int) -> list[int]:
     return spatial[:1]
 
 
-def by_rows(chain: Chain, place: int, split: RowSplit, price: Callable[[int, Graph], float]) -> Division:
+def by_rows(
+    chain: Chain, place: int, split: RowSplit, price: Callable[[int, Graph], float],
+    tiles: Mapping[Node, int] = NO_TILES,
+) -> Division:  # fmt: skip
     """The division: a part for the rows of every worker, and the remainder on the first one.
 
     ``price`` gives the seconds of a graph on a worker. Raises Indivisible where the rows cannot be computed alone.
@@ -121,7 +131,7 @@ def by_rows(chain: Chain, place: int, split: RowSplit, price: Callable[[int, Gra
     parts, pieces = [], []
     for worker, span in enumerate(split.spans()):
         name = f"{prefix}_{worker}"
-        part, taken = rows_of(graph, split.value, span, name)
+        part, taken = rows_of(graph, split.value, span, name, tiles)
         reads = tuple(_read(n, taken[str(n.attributes["name"])]) for n in part.inputs)
         parts.append(Part(worker, part, reads, price(worker, part)))
         pieces.append((name, span))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from edgec.errors import ModelError
@@ -39,6 +40,7 @@ class Indivisible(ModelError):
 
 #: What is needed of every value; None is all of it.
 Spans = Mapping[Node, "Span | None"]
+NO_TILES: Mapping[Node, int] = MappingProxyType({})
 
 
 @remembered(100_000)
@@ -102,8 +104,8 @@ def _is_regrouped(value: Node, span: Span) -> bool:
     return bool(made * span.rows == there * source.rows)
 
 
-def spans_for(graph: Graph, value: Node, span: Span) -> dict[Node, Span | None]:
-    """The need of rows of ``value``, for every node before it."""
+def spans_for(graph: Graph, value: Node, span: Span, tiles: Mapping[Node, int] = NO_TILES) -> dict[Node, Span | None]:
+    """The need of rows of ``value``, for every node before it; rows of those in ``tiles`` are computed in multiples."""
     order = list(topological([value]))
     found: dict[Node, Span | None] = {value: span}
     for n in reversed(order):
@@ -112,9 +114,21 @@ def spans_for(graph: Graph, value: Node, span: Span) -> dict[Node, Span | None]:
             continue
         if own is not None and not (is_divisible(n, own.axis) or _is_regrouped(n, own)):
             own = found[n] = None
+        if own is not None and n in tiles:
+            own = found[n] = whole_tiles(own, tiles[n], n.type.shape[own.axis])
         for operand, wanted in zip(n.args, needed(n, own) if own is not None else [None] * len(n.args)):
             found[operand] = _together(found[operand], wanted) if operand in found else wanted
     return found
+
+
+def whole_tiles(span: Span, rows: int, extent: int) -> Span:
+    """The rows of the tiles that a span lies in, of so many rows each.
+
+    A last tile that is cut off begins earlier, so that it ends where the rows do.
+    """
+    end = min(-(-span.end // rows) * rows, extent)
+    begin = min(span.begin, max(extent - rows, 0)) if end == extent else span.begin
+    return Span(span.axis, begin // rows * rows, end)
 
 
 def _together(a: Span | None, b: Span | None) -> Span | None:
@@ -123,12 +137,14 @@ def _together(a: Span | None, b: Span | None) -> Span | None:
     return Span(a.axis, min(a.begin, b.begin), max(a.end, b.end))
 
 
-def rows_of(graph: Graph, value: Node, span: Span, name: str) -> tuple[Graph, dict[str, Span | None]]:
+def rows_of(
+    graph: Graph, value: Node, span: Span, name: str, tiles: Mapping[Node, int] = NO_TILES
+) -> tuple[Graph, dict[str, Span | None]]:
     """The graph that gives rows of ``value`` as the output ``name``, and what it takes of every input.
 
     Raises Indivisible where an operator of the network cannot be computed for a part of its rows.
     """
-    spans = spans_for(graph, value, span)
+    spans = spans_for(graph, value, span, tiles)
     if spans[value] is None:
         raise Indivisible(f"rows of '{value.op}' depend on where they stand")
     new: dict[Node, Node] = {}
@@ -147,7 +163,7 @@ def rows_of(graph: Graph, value: Node, span: Span, name: str) -> tuple[Graph, di
         if n in graph.origin:
             origin[new[n]] = tuple(dict.fromkeys((*origin.get(new[n], ()), *graph.origin[n])))
     inputs = tuple(new[n] for n in graph.inputs if n in new)
-    return Graph(inputs, ((name, new[value]),), graph.name, origin), taken
+    return Graph(inputs, ((name, _part(new[value], spans[value], span)),), graph.name, origin), taken
 
 
 def _again(n: Node, own: Span | None, new: Mapping[Node, Node], spans: Spans) -> Node:

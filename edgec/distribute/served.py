@@ -30,6 +30,10 @@ class Served(Protocol):
         """Run once on what is in the rooms; the bytes of the outputs in order, valid until the next run."""
         ...
 
+    def reset(self) -> None:
+        """States as they are at the start."""
+        ...
+
 
 class ServedPart:
     """A part with its input arrays: messages are received into ``rooms``, and ``run`` gives what is sent back.
@@ -44,18 +48,26 @@ class ServedPart:
         ports = (*self._network.inputs, *self._network.outputs)
         if any(not isinstance(n, int) for p in ports for n in p.shape):
             raise UsageError("has sizes that are known only at run time", where=str(folder))
+        states = states_of(read_lock(folder))
         arrays = {p.onnx_name: np.zeros(_shape(p), DTYPES[p.dtype]) for p in self._network.inputs}
-        self.rooms = [raw(a) for a in arrays.values()]
+        self._states = {new: arrays[old] for old, new in states.items()}
+        ins = [p for p in self._network.inputs if p.onnx_name not in states]
+        outs = [p for p in self._network.outputs if p.onnx_name not in self._states]
+        self.rooms = [raw(arrays[p.onnx_name]) for p in ins]
         self.length = sum(r.nbytes for r in self.rooms)
-        self.types = checksum([(p.dtype, _shape(p)) for p in self._network.inputs])
-        self.types_out = checksum([(p.dtype, _shape(p)) for p in self._network.outputs])
-        self._call, self._results = self._network.bind(arrays)
+        self.types, self.types_out = (checksum([(p.dtype, _shape(p)) for p in group]) for group in (ins, outs))
+        self._call, self._results = self._network.bind(arrays, self._states)
+
+    def reset(self) -> None:
+        """States as they are at the start."""
+        for array in self._states.values():
+            array[...] = 0
 
     def run(self) -> list[memoryview]:
         """Run once on what is in the rooms; the bytes of the outputs in order, valid until the next run."""
         self._call()
         found: Mapping[str, Any] = self._results()
-        return [raw(a) for a in found.values()]
+        return [raw(a) for name, a in found.items() if name not in self._states]
 
 
 def number_of(folder: Path) -> int:
@@ -74,6 +86,15 @@ def digest_of(folders: Sequence[Path]) -> bytes:
         read_lock(folder)
         found.update(f"{number_of(folder)}:".encode() + sha256((folder / LOCK).read_bytes()).digest())
     return found.digest()
+
+
+def states_of(lock: Mapping[str, Any]) -> dict[str, str]:
+    """The next value of every state of a part, by the names of its ports."""
+    found = lock.get("renewed", {})
+    ins, outs = ({p["onnx_name"] for p in lock.get(key, ())} for key in ("inputs", "outputs"))
+    if not {*found} <= ins or not {*found.values()} <= outs or len({*found.values()}) < len(found):
+        raise UsageError("has states that are none of its ports", hint="build it again", where=str(lock.get("name")))
+    return dict(found)
 
 
 def _shape(port: Port) -> tuple[int, ...]:

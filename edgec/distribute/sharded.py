@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 
 from edgec.distribute.blocks import Piece, Shared, shardings
 from edgec.distribute.consecutive import Chain
+from edgec.distribute.held import metadata
 from edgec.distribute.ilp import Solution
 from edgec.distribute.links import Links
 from edgec.distribute.parts import Division, Part, Read
+from edgec.distribute.parts import ports as ports_of
 from edgec.distribute.problem import Edge, Problem, Sharding
 from edgec.distribute.rows import Span
 from edgec.ir.graph import Graph, Node, intern, placeholder, topological
@@ -20,6 +23,7 @@ from edgec.ops import graphs, node
 
 #: With more blocks, a solver finds little in its time.
 MOST_BLOCKS = 150
+NO_STATES: Mapping[Node, tuple[str, Node]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -33,30 +37,31 @@ class Sharded:
     @cached_property
     def values(self) -> tuple[Node, ...]:
         """The values of all blocks, in order; an output's is that of another block too."""
-        return (*self.chain.graph.inputs, *self.chain.values, *(n for _, n in self.chain.graph.outputs))
+        held = self.chain.held
+        return (*held.inputs.values(), *self.chain.values, *held.outputs.values())
 
     @cached_property
     def number(self) -> dict[Node, int]:
         """The block that computes every value."""
-        inputs = len(self.chain.graph.inputs)
+        inputs = len(self.chain.held.inputs)
         return {v: k for k, v in enumerate(self.values[: inputs + len(self.chain.values)])}
 
     def ways_of(self, v: Node) -> tuple[Shared, ...]:
         """The ways to compute a value; of an input there is none, since the coordinator has it."""
-        inputs = len(self.chain.graph.inputs)
+        inputs = len(self.chain.held.inputs)
         return self.ways[self.number[v] - inputs] if self.number[v] >= inputs else ()
 
     def problem(self, limit: int | None = None) -> Problem:
         """The choice among them, with ``limit`` bytes of weights for each worker."""
         workers = len(self.links.wires)
         free = Sharding(0.0, (0,) * workers, 0.0)
-        blocks: list[tuple[Sharding, ...]] = [(free,) for _ in self.chain.graph.inputs]
+        blocks: list[tuple[Sharding, ...]] = [(free,) for _ in self.chain.held.inputs]
         edges: list[Edge] = []
         for v, own in zip(self.chain.values, self.ways):
             reader = len(blocks)
             blocks.append(tuple(self._sharding(v, way) for way in own))
             edges.extend(self._edge(operand, reader, own) for operand in self.chain.operands[v])
-        for _, v in self.chain.graph.outputs:
+        for v in self.chain.held.outputs.values():
             edges.append(self._handed_out(v, len(blocks)))
             blocks.append((free, free))
         return Problem(tuple(blocks), tuple(edges), limit)
@@ -104,12 +109,14 @@ class Sharded:
 def sharded(chain: Chain, links: Links, is_spread: bool = False) -> Sharded | None:
     """The ways to shard a chain for workers, where it ``is_spread`` also on each alone.
 
-    None where the chain is too large, or hands out what it does not compute, or one value twice.
+    None where the chain is too large, or hands out what it does not compute, or one value twice, or reads a state
+    where it does not compute its next value.
     """
     results = [n for _, n in chain.graph.outputs]
     if len(chain.values) > MOST_BLOCKS or len(set(results)) < len(results) or not set(results) <= set(chain.values):
         return None
-    return Sharded(chain, links, tuple(map(tuple, shardings(chain, is_spread))))
+    ways = tuple(map(tuple, shardings(chain, is_spread)))
+    return Sharded(chain, links, ways) if all(ways) else None
 
 
 def _needs(way: Shared, operand: Node) -> dict[int, list[Span | None]]:
@@ -152,12 +159,11 @@ class _Parts:
             own = [v for v in self.of.chain.values if stages[self.of.number[v]] == stage]
             for worker in range(len(self.of.links.wires)):
                 self._part(worker, own)
-        for name, v in graph.outputs:
+        for name, v in self.of.chain.held.outputs.items():
             if self.way(v).kind == "slices":
                 ports: dict[Node, Read] = {}
                 self._add(0, [(name, self._read(v, None, ports))], ports)
-        inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
-        return Division("tensor", tuple(self.parts), inputs, {n: v.type for n, v in graph.outputs}, self.sums)
+        return Division("tensor", tuple(self.parts), *ports_of(graph), self.sums)
 
     def way(self, v: Node) -> Shared:
         """The sharding that was chosen for a value."""
@@ -165,9 +171,9 @@ class _Parts:
 
     def _named(self) -> dict[Node, str]:
         """Names of the tensors of values that cross."""
-        graph = self.of.chain.graph
+        graph, held = self.of.chain.graph, self.of.chain.held
         inputs = {n: str(n.attributes["name"]) for n in graph.inputs}
-        outputs = {n: name for name, n in graph.outputs}
+        outputs = {n: name for name, n in held.outputs.items()}
         taken = {*inputs.values(), *(name for name, _ in graph.outputs)}
         prefixes = ("shard", *(f"shard{k}_" for k in range(99)))
         self.prefix = next(p for p in prefixes if not any(n.startswith(p) for n in taken))
@@ -179,6 +185,7 @@ class _Parts:
         built: dict[Node, Node] = {}
         ports: dict[Node, Read] = {}
         outputs: list[tuple[str, Node]] = []
+        held: dict[Node, tuple[str, Node]] = {}
         pieces = {v: piece for v in values if (piece := self.way(v).pieces[worker]) is not None}
         read = [(n, s) for v, piece in pieces.items() for n, s in piece.leaves.values() if self._crosses(n, v)]
         whole = {n for n, s in read if s is None}
@@ -193,12 +200,14 @@ class _Parts:
                 else:
                     leaves[leaf] = self._read(n, span, ports)
             built[v] = _substituted(piece, leaves)
+            for port, (state, _) in piece.states.items():
+                held[port] = self.of.chain.held.loops[state].output, built[v]
             if self.of.number[v] in self.given and worker in way.givers:
                 outputs.append((self._tensors(v)[way.givers.index(worker)], built[v]))
                 if way.kind == "sums" and len(way.givers) > 1:
                     self.sums[self.names[v]] = tuple(self._tensors(v))
-        if outputs:
-            self._add(worker, outputs, ports)
+        if outputs or held:
+            self._add(worker, outputs, ports, held)
 
     def _tensors(self, v: Node) -> list[str]:
         """Names of what the workers give of a value, in order."""
@@ -243,13 +252,19 @@ class _Parts:
         ports[found] = Read(name, tensor, span.axis, span.begin, span.end)
         return found
 
-    def _add(self, worker: int, outputs: Sequence[tuple[str, Node]], ports: Mapping[Node, Read]) -> None:
+    def _add(
+        self, worker: int, outputs: Sequence[tuple[str, Node]], ports: Mapping[Node, Read],
+        held: Mapping[Node, tuple[str, Node]] = NO_STATES,
+    ) -> None:  # fmt: skip
+        """A part with what it gives and reads, and the states that it holds, each with its next value."""
+        outputs = (*outputs, *held.values())
         nodes = list(topological(n for _, n in outputs))
         there = set(nodes)
         whole = self.of.chain.graph
         origin = {n: whole.origin[n] for n in nodes if n in whole.origin}
         read = {port: r for port, r in ports.items() if port in there}
-        graph = Graph(tuple(read), tuple(outputs), whole.name, origin)
+        states = metadata((str(port.attributes["name"]), name) for port, (name, _) in held.items())
+        graph = Graph((*read, *held), outputs, whole.name, origin, states)
         self.parts.append(Part(worker, graph, tuple(read.values()), self.price(worker, graph)))
 
 

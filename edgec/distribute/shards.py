@@ -15,10 +15,11 @@ from edgec.distribute.rows import Indivisible, Span, attributes_of, cut
 from edgec.errors import ModelError
 from edgec.fuse.classify import flops
 from edgec.ir import expr as X
-from edgec.ir.graph import Formula, Node, constant, topological
+from edgec.ir.graph import Formula, Node, constant, placeholder, topological
 from edgec.ir.index import bounds
 from edgec.ir.loads import replace_loads
 from edgec.ir.memory import remembered
+from edgec.ir.types import Type
 from edgec.ops import formula, graphs, is_procedure, node
 
 
@@ -63,9 +64,14 @@ def _formula(value: Node) -> Formula:
 
 @dataclass
 class Shards:
-    """Slices of nodes of one graph, each computed once. What is needed whole stays a node of that graph."""
+    """Slices of nodes of one graph, each computed once. What is needed whole stays a node of that graph.
+
+    Of ``states`` each worker holds its slice, which ``held`` has by the input that it is.
+    """
 
     made: dict[tuple[Node, Span], Node] = field(default_factory=dict)
+    states: frozenset[Node] = frozenset()
+    held: dict[Node, tuple[Node, Span]] = field(default_factory=dict)
 
     @property
     def divided(self) -> frozenset[tuple[Node, int]]:
@@ -86,6 +92,8 @@ class Shards:
     def _divided(self, n: Node, span: Span) -> Node:
         if n.is_const:
             return constant(cut(n, span))
+        if n in self.states:
+            return self._held(n, span)
         if n.op == "input":
             raise Indivisible("an input is there as a whole")
         wanted = needs(n, span)
@@ -96,6 +104,14 @@ class Shards:
             raise Indivisible(f"a slice of '{n.op}': {error.message}") from None
         if not _is_slice(n, span, wanted, found):
             raise Indivisible(f"a slice of '{n.op}' depends on where it stands")
+        return found
+
+    def _held(self, n: Node, span: Span) -> Node:
+        """The input for a worker's slice of a state."""
+        shape = tuple(span.rows if d == span.axis else e for d, e in enumerate(n.type.shape))
+        name = f"{n.attributes['name']} {span.axis} {span.begin} {span.end}"
+        found = placeholder(name, Type(n.type.dtype, shape))
+        self.held[found] = n, span
         return found
 
     def sums(self, n: Node, begin: float, end: float, unit: int) -> Node:

@@ -14,6 +14,7 @@ from edgec.artifact.network import Port
 from edgec.distribute.manifest import Manifest, PartEntry
 from edgec.distribute.parts import Read
 from edgec.distribute.protocol import checksum, raw
+from edgec.distribute.served import states_of
 from edgec.distribute.sums import Sum
 from edgec.errors import UsageError
 
@@ -77,7 +78,11 @@ def side_of(folder: Path, manifest: Manifest, k: int) -> Side:
     where = folder / entry.folder
     lock = read_lock(where)
     reads = {r.port: r for r in entry.reads}
-    ins, outs = (tuple(_locked(p) for p in lock.get(key, ())) for key in ("inputs", "outputs"))
+    states = states_of(lock)
+    own = {*states, *states.values()}
+    ins, outs = (
+        tuple(_locked(p) for p in lock.get(key, ()) if p["onnx_name"] not in own) for key in ("inputs", "outputs")
+    )
     shapes = {n: r.shape(manifest.tensors[r.tensor].shape) for n, r in reads.items()}
     fits = {p.onnx_name: (p.dtype, p.shape) for p in ins} == {
         n: (manifest.tensors[reads[n].tensor].dtype, shape) for n, shape in shapes.items()

@@ -65,15 +65,18 @@ def start(
     name: str,
     host: str = "127.0.0.1",
     within: Sequence[str] = (),
+    overlaps: bool = True,
 ) -> Started:
     """Start a worker for the parts in ``folders`` on a free port of ``host``, on one core where that is given.
 
-    ``within`` is a command that runs it, such as that of a network namespace. Raises LinkError, which calls it
+    ``within`` is a command that runs it, such as that of a network namespace. Where it ``overlaps``, an answer goes
+    while the next part is computed. Raises LinkError, which calls it
     ``name``, where it does not come to listen.
     """
     places = [str(folder.absolute()) for folder in folders]
     command = [*within, sys.executable, "-m", "edgec", "worker", *places, "--listen", f"{host}:0", "--once"]
     command += ["--threads", str(threads), *(["--core", str(core)] if core is not None else [])]
+    command += [] if overlaps else ["--no-overlap"]
     errors = tempfile.TemporaryFile()  # noqa: SIM115  (it is closed with the process)
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,

@@ -10,17 +10,21 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from edgec.distribute.cuts import Annotation, Cut, cuts, narrow, wanted_of
+from edgec.distribute.cuts import Annotation, Cut, aside, cuts, narrow, wanted_of
+from edgec.distribute.held import Held, metadata
 from edgec.distribute.links import Links
 from edgec.distribute.parts import Division, Part, Read
+from edgec.distribute.parts import ports as ports_of
 from edgec.distribute.rows import Indivisible
-from edgec.distribute.shards import reduced, work
+from edgec.distribute.shards import Shards, reduced, work
 from edgec.ir.graph import Graph, Node, intern, placeholder, topological
 from edgec.ops import node
 from edgec.text import printable
 
 #: Cuts before one that a stretch may begin at, and ways to reach a cut that are kept.
 REACH, KEPT = 12, 64
+#: No slices.
+WHOLE = Shards()
 
 
 @dataclass(frozen=True)
@@ -49,31 +53,38 @@ def leads(graph: Graph, operations_per_s: Sequence[float], links: Links) -> Lead
 
     The coordinator handles all messages one after the other, and adds up partial sums.
     """
-    inputs = frozenset(graph.inputs)
-    known: dict[tuple[Node | None, Node], tuple[int, int] | None] = {}
+    held, beside = Held(graph), aside(graph)
+    main = frozenset(held.inputs.values()) - beside
+    known: dict[tuple[Node | None, Node], tuple[int, int, int] | None] = {}
 
-    def needed(begin: Node | None, piece: Node) -> tuple[int, int] | None:
+    def needed(begin: Node | None, piece: Node) -> tuple[int, int, int] | None:
+        """Operations, bytes of weights and states, and bytes of inputs aside."""
         if (begin, piece) not in known:
-            there = inputs if begin is None else frozenset((begin,))
-            is_whole = begin is not None and any(n in inputs for n in topological([piece], known=there))
-            known[begin, piece] = None if is_whole else work(piece, there)
+            there = main if begin is None else frozenset((begin,))
+            leaves = [n for n in topological([piece], known=there) if n.op == "input"]
+            operations, weights = work(piece, there)
+            weights += sum(n.type.bytes for n in leaves if n not in beside)
+            more = sum(n.type.bytes for n in leaves if n in beside)
+            known[begin, piece] = None if any(n in main for n in leaves) else (operations, weights, more)
         return known[begin, piece]
 
     def lead(begin: Cut | None, end: Cut) -> Stretch | None:
         seconds, passed, weights = 0.0, 0.0, []
         pieces = {w: piece for w, piece in enumerate(end.pieces) if piece is not None}
-        read = sum(n.type.bytes for n in inputs) if begin is None else handed(begin)
+        entered = sum(n.type.bytes for n in main) if begin is None else handed(begin)
+        moved = {}
         for worker, (piece, rate) in enumerate(zip(end.pieces, operations_per_s)):
-            found = needed(begin.value if begin is not None else None, piece) if piece is not None else (0, 0)
+            found = needed(begin.value if begin is not None else None, piece) if piece is not None else (0, 0, 0)
             if found is None:
                 return None
             weights.append(found[1])
             if piece is not None:
-                given = piece.type.bytes
+                given, read = piece.type.bytes, entered + found[2]
+                moved[worker] = read
                 passed += links.passed(read) + links.passed(given, given if end.kind == "sums" else 0)
                 own = found[0] / rate + links.handled(worker, read) + links.handled(worker, given)
                 seconds = max(seconds, own + 2 * links.latency(worker))
-        carried = links.carried(dict.fromkeys(pieces, read))
+        carried = links.carried(moved)
         carried += links.carried({w: piece.type.bytes for w, piece in pieces.items()})
         return Stretch(seconds + passed + carried, tuple(weights))
 
@@ -147,6 +158,7 @@ def along(graph: Graph, way: Way, price: Callable[[int, Graph], float]) -> Divis
     value needs no part.
     """
     names = {str(n.attributes["name"]) for n in graph.inputs} | {name for name, _ in graph.outputs}
+    outputs = Held(graph).outputs
     prefix = next(p for p in ("shard", *(f"shard{k}" for k in range(99))) if not any(n.startswith(p) for n in names))
     parts: list[Part] = []
     sums: dict[str, tuple[str, ...]] = {}
@@ -157,31 +169,67 @@ def along(graph: Graph, way: Way, price: Callable[[int, Graph], float]) -> Divis
         for worker, piece in enumerate(cut.pieces):
             if piece is not None:
                 name = f"{prefix}{number}_{worker}"
-                own = _graph(graph, ((name, piece),), begin)
+                own = _graph(graph, ((name, piece),), begin, cut.made)
                 parts.append(Part(worker, own, _reads(own), price(worker, own)))
                 ports.append(placeholder(name, piece.type))
         if cut.kind == "sums" and len(ports) > 1:
-            name = next((name for name, n in graph.outputs if n is cut.value), f"{prefix}{number}")
+            name = next((name for name, n in outputs.items() if n is cut.value), f"{prefix}{number}")
             sums[name] = tuple(str(port.attributes["name"]) for port in ports)
             ports = [placeholder(name, cut.value.type)]
         whole = node("concat", *ports, axis=cut.axis) if len(ports) > 1 else ports[0]
         begin = (cut.value, whole, tuple(ports))
-    rest = tuple((name, n) for name, n in graph.outputs if name not in sums)
+    rest = tuple((name, n) for name, n in outputs.items() if name not in sums)
     if rest:
         last = _graph(graph, rest, begin)
         parts.append(Part(0, last, _reads(last), price(0, last)))
-    inputs = {str(n.attributes["name"]): n.type for n in graph.inputs}
-    return Division("tensor", tuple(parts), inputs, {name: n.type for name, n in graph.outputs}, sums)
+    return Division("tensor", tuple(parts), *ports_of(graph), sums)
 
 
 def _reads(graph: Graph) -> tuple[Read, ...]:
-    return tuple(Read(name, name) for name in (str(n.attributes["name"]) for n in graph.inputs))
+    return tuple(Read(name, name) for name in Held(graph).inputs)
+
+
+def states_of(graph: Graph, value: Node, begin: Node | None, made: Shards) -> dict[Node, tuple[Node, Node]]:
+    """The inputs that a piece holds of states, from a cut on: each with its state and its next value."""
+    held = Held(graph)
+    found: dict[Node, tuple[Node, Node]] = {}
+    for n in topological([value], known=frozenset(() if begin is None else (begin,))):
+        if n in held.loops or n in made.held:
+            state, span = made.held.get(n, (n, None))
+            found[n] = state, made.part(held.renewed[state], span)
+    return found
+
+
+def holds(graph: Graph, way: Way) -> bool:
+    """Is every state in one stretch alone, and there in one slice of each worker?"""
+    held = Held(graph)
+    stretches: list[set[Node]] = []
+    begin: Node | None = None
+    for cut in way.cuts:
+        own: set[Node] = set()
+        for piece in cut.pieces:
+            states = [s for s, _ in states_of(graph, piece, begin, cut.made).values()] if piece is not None else []
+            if len(states) > len(set(states)):
+                return False
+            own.update(states)
+        stretches.append(own)
+        begin = cut.value
+    rest = {s for n in held.outputs.values() for s, _ in states_of(graph, n, begin, Shards()).values()}
+    return sorted(map(id, held.loops)) == sorted(id(s) for own in (*stretches, rest) for s in own)
 
 
 def _graph(
-    graph: Graph, outputs: Sequence[tuple[str, Node]], begin: tuple[Node, Node, tuple[Node, ...]] | None
-) -> Graph:
-    """The graph of some values, which begins at a cut that was put together from its pieces, or at the inputs."""
+    graph: Graph, outputs: Sequence[tuple[str, Node]], begin: tuple[Node, Node, tuple[Node, ...]] | None,
+    made: Shards = WHOLE,
+) -> Graph:  # fmt: skip
+    """The graph of some values, which begins at a cut that was put together from its pieces, or at the inputs.
+
+    It has the states that these are made of too, of which ``made`` has slices.
+    """
+    first = begin[0] if begin is not None else None
+    states = {port: own for _, n in outputs for port, own in states_of(graph, n, first, made).items()}
+    loops = Held(graph).loops
+    outputs = (*outputs, *((loops[state].output, n) for state, n in states.values()))
     new: dict[Node, Node] = {begin[0]: begin[1]} if begin is not None else {}
     origin: dict[Node, tuple[str, ...]] = {}
     for n in topological((n for _, n in outputs), known=frozenset(new)):
@@ -190,8 +238,10 @@ def _graph(
             origin[new[n]] = tuple(dict.fromkeys((*origin.get(new[n], ()), *graph.origin[n])))
     named = tuple((name, new[n]) for name, n in outputs)
     there = set(topological(n for _, n in named))
-    ports = (*graph.inputs, *(begin[2] if begin is not None else ()))
-    return Graph(tuple(p for p in ports if p in there), named, graph.name, origin)
+    inputs = (n for n in graph.inputs if n not in loops)
+    ports = (*inputs, *(begin[2] if begin is not None else ()), *states)
+    held = metadata((str(port.attributes["name"]), loops[state].output) for port, (state, _) in states.items())
+    return Graph(tuple(p for p in ports if p in there), named, graph.name, origin, held)
 
 
 def offered(
@@ -208,10 +258,11 @@ def offered(
         return []
     wanted, required = wanted_of(stages, asked, len(operations_per_s))
     lead = leads(graph, operations_per_s, links)
-    found = ways(wanted, lead, required, limit)
+    found = [w for w in ways(wanted, lead, required, limit) if holds(graph, w)]
     if found or limit is None:
         return found
-    return sorted(ways(wanted, lead, required, inf), key=lambda w: max(w.weights))[:1]
+    lightest = sorted(ways(wanted, lead, required, inf), key=lambda w: max(w.weights))
+    return [w for w in lightest if holds(graph, w)][:1]
 
 
 def told_why_not(graph: Graph) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
+from edgec.distribute.outgoing import Outgoing
 from edgec.distribute.protocol import (
     ASK,
     DONE,
@@ -20,6 +21,7 @@ from edgec.distribute.protocol import (
     HEADER,
     MEMORY,
     MOST_WORDS,
+    RESET,
     RUN,
     TOLD,
     Header,
@@ -28,7 +30,6 @@ from edgec.distribute.protocol import (
     header_of,
     received,
     require,
-    send_some,
 )
 from edgec.distribute.served import Served, ServedPart, digest_of
 from edgec.errors import EdgecError, LinkError, UsageError
@@ -53,11 +54,13 @@ def serve(
     *,
     threads: int = 1,
     once: bool = False,
+    overlaps: bool = True,
     ready: Callable[[str], None] = lambda address: None,
     complain: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Serve the parts in ``folders`` at an address until the process ends; with ``once``, to the first coordinator.
 
+    Where it ``overlaps``, an answer goes while the next part is computed.
     ``ready`` is called with the address that is listened at, ``complain`` with the reason why a connection ended.
     Raises UsageError for folders that hold no parts, LinkError for an address that cannot be had.
     """
@@ -77,23 +80,39 @@ def serve(
                 try:
                     greet_as_worker(end, secret, digest)
                     is_known = True
-                    session(end, parts)
+                    session(end, parts, overlaps)
                 except LinkError as error:
                     complain(error.message)
             if once and is_known:
                 return
 
 
-def session(end: socket.socket, parts: Mapping[int, Served]) -> None:
-    """Answer one coordinator until it goes. Raises LinkError for a message that is not due."""
+def session(end: socket.socket, parts: Mapping[int, Served], overlaps: bool = True) -> None:
+    """Answer one coordinator until it goes. Raises LinkError for a message that is not due.
+
+    Where it ``overlaps``, an answer goes while the next part is computed.
+    """
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with closing(Outgoing(end, MESSAGE, overlaps)) as outgoing:
+        _answer(end, parts, outgoing)
+
+
+def _answer(end: socket.socket, parts: Mapping[int, Served], outgoing: Outgoing) -> None:
+    """Run what is asked for, one part after the other."""
     last = dict.fromkeys(parts, -1)
+    for own in parts.values():
+        own.reset()
     while True:
         header = header_of(received(end, HEADER.size, None))
         deadline = time.monotonic() + MESSAGE
         if header.kind == ASK:
             require(header, Header(ASK, 0, 0, 0, 0))
-            _send(end, [Header(TOLD, 0, 0, MEMORY.size, 0).packed(), MEMORY.pack(resident_bytes())])
+            outgoing.send([Header(TOLD, 0, 0, MEMORY.size, 0).packed(), MEMORY.pack(resident_bytes())])
+            continue
+        if header.kind == RESET:
+            require(header, Header(RESET, 0, 0, 0, 0))
+            for own in parts.values():
+                own.reset()
             continue
         part = parts.get(header.part)
         if part is None:
@@ -107,20 +126,10 @@ def session(end: socket.socket, parts: Mapping[int, Served]) -> None:
             results = part.run()
         except EdgecError as error:
             words = str(error).encode()[:MOST_WORDS]
-            _send(end, [Header(FAILED, part.number, due, len(words), 0).packed(), words])
+            outgoing.send([Header(FAILED, part.number, due, len(words), 0).packed(), words])
             continue
         length = sum(r.nbytes for r in results)
-        _send(end, [Header(DONE, part.number, due, length, part.types_out).packed(), *results])
-
-
-def _send(end: socket.socket, pieces: Sequence[bytes | memoryview]) -> None:
-    end.settimeout(MESSAGE)
-    outgoing = deque(memoryview(p) for p in pieces)
-    try:
-        while outgoing:
-            send_some(end, outgoing)
-    except OSError as error:
-        raise LinkError(f"the connection broke: {error.strerror or error}") from None
+        outgoing.send([Header(DONE, part.number, due, length, part.types_out).packed(), *results])
 
 
 def resident_bytes() -> int:

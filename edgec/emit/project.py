@@ -248,6 +248,7 @@ def files(
     )
     facts_of |= {"training": training.described} if training is not None else {}
     facts_of |= {"bounds": bounds.described} if bounds is not None else {}
+    facts_of |= {"renewed": renewed(program)} if program.states else {}
     facts_of |= {"abis": {abi.abi: list(abi.sources) for abi in abis}} if abis else {}
     known = {weights.file: weights.sha256} if weights.file is not None else {}
     whole = sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts}, known)
@@ -291,6 +292,12 @@ def sealed(
     }  # fmt: skip
     result[LOCK] = (json.dumps(lock, indent=1, sort_keys=True) + "\n").encode()
     return result
+
+
+def renewed(program: Program) -> dict[str, str]:
+    """The output that is the next value of every state, by the names that the model gives both."""
+    names = {buffer: name for name, buffer, _ in (*program.inputs, *program.outputs)}
+    return {names[old]: names[new] for new, old in program.states.items()}
 
 
 @dataclass(frozen=True)

@@ -99,11 +99,20 @@ def least_queries_of(split: Split) -> int:
 
 
 def _queries(loops: Sequence[Expr], body: Expr) -> Extent:
+    found = query_loops(loops, body)
+    return prod(map(most, found)) if len(found) > 1 else next((v.value.extent for v in found), 1)
+
+
+def query_loops(loops: Sequence[Expr], body: Expr) -> tuple[Expr, ...]:
+    """The loop over queries; several where one alone is no block of them, as over the rows and columns of a window."""
     found = attention_of(body)
     assert found is not None
-    key, value = X.free_variables(found.key), X.free_variables(found.value)
-    queries = (v for v in loops if v in X.free_variables(found.query) and v not in key | value)
-    return max((v.value.extent for v in queries), key=upper, default=1)
+    others = X.free_variables(found.key) | X.free_variables(found.value)
+    ours = tuple(v for v in loops if v in X.free_variables(found.query) and v not in others)
+    longest = max(ours, key=most, default=None)
+    if longest is None or (is_fixed(*ours) and most(longest) < BLOCK):
+        return ours
+    return (longest,)
 
 
 def head_of(split: Split) -> int:
@@ -123,31 +132,61 @@ def scores_bytes(split: Split) -> int:
 
 
 def _parts(mixed: Expr, body: Expr) -> Attention | None:
-    if mixed.value[0] != "add" or len(mixed.value[1]) != 1:
+    if mixed.value[0] != "add":
         return None
-    (n,), product = X.opened(mixed)
-    found = _factors(product, n)
+    keys, product = X.opened(mixed)
+    if len(keys) > 1 and not is_fixed(*keys):
+        return None
+    found = _factors(product, keys)
     if found is None:
         return None
     exponential, weight, value, is_guarded = found
     (difference,) = exponential.args
-    if difference.op != "sub" or X.reduce("max", (n,), difference.args[0]) is not difference.args[1]:
+    if difference.op != "sub" or X.reduce("max", keys, difference.args[0]) is not difference.args[1]:
         return None
     score = difference.args[0]
     dots = [e for e in X.walk(score) if e.op == "reduce"]
     if len(dots) != 1 or dots[0].value[0] != "add" or dots[0].args[0].op != "mul":
         return None
     features, pair = X.opened(dots[0])
-    query, key = pair.args if n in X.free_variables(pair.args[1]) else reversed(pair.args)
-    if n in X.free_variables(query) or n not in X.free_variables(key):
+    query, key = pair.args if set(keys) & X.free_variables(pair.args[1]) else reversed(pair.args)
+    if set(keys) & X.free_variables(query) or not set(keys) <= X.free_variables(key):
         return None
+    (query, of_query), (key, of_key) = _scaled(query), _scaled(key)
     if query.op != "load" or query.dtype != "f32" or not (_is_stored(key) and _is_stored(value)):
         return None
+    if weight.op == "const" and weight.value != 1:  # of all values alike: it is one of the result
+        body, weight = X.substitute(body, {mixed: mixed * weight}), X.const(1.0, "f32")
     result = X.substitute(body, {mixed: MIXED})
     if reduces(result):
         return None
-    score = X.substitute(score, {dots[0]: DOT})
+    n, places = as_one(keys)
+    key, value, weight = (X.substitute(e, places) for e in (key, value, weight))
+    factors = [f for f in (of_query, of_key) if f is not None]
+    dot = DOT * X.const(prod(factors), "f32") if factors else DOT
+    score = X.substitute(X.substitute(score, {dots[0]: dot}), places)
     return Attention(n, features, query, key, value, weight, score, result, is_guarded)
+
+
+def _scaled(stored: Expr) -> tuple[Expr, float | None]:
+    """A query, or a key, and its constant factor, if it has one."""
+    if stored.op == "mul":
+        for factor, rest in (stored.args, stored.args[::-1]):
+            if factor.op == "const":
+                return rest, float(factor.value)
+    return stored, None
+
+
+def as_one(loops: tuple[Expr, ...]) -> tuple[Expr, dict[Expr, Expr]]:
+    """One loop over all that several are over, as over the rows and columns of a window, and their places in it."""
+    if len(loops) == 1:
+        return loops[0], {}
+    one = X.fresh(prod(map(most, loops)))
+    places, step = {}, 1
+    for loop in reversed(loops):
+        places[loop] = one // step % most(loop)
+        step *= most(loop)
+    return one, places
 
 
 def _is_stored(e: Expr) -> bool:
@@ -156,9 +195,8 @@ def _is_stored(e: Expr) -> bool:
     return e.dtype == "f32" and lies.op == "load" and lies.dtype in LANES
 
 
-def _factors(product: Expr, n: Expr) -> tuple[Expr, Expr, Expr, bool] | None:
-    """(exponential, weight, value, is guarded) of a product exp(..) / sum of exp(..) * weight * value over the keys
-    ``n``.
+def _factors(product: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, Expr, Expr, bool] | None:
+    """(exponential, weight, value, is guarded) of a product exp(..) / sum of exp(..) * weight * value over ``keys``.
 
     The division and the products may be written in any order; the value has all loops of the weight and others.
     """
@@ -179,7 +217,7 @@ def _factors(product: Expr, n: Expr) -> tuple[Expr, Expr, Expr, bool] | None:
             (below if is_divisor else above).append(e)
     if len(below) != 1:
         return None
-    exponential = next((e for e in above if e.op == "exp" and below[0] is X.reduce("add", (n,), e)), None)
+    exponential = next((e for e in above if e.op == "exp" and below[0] is X.reduce("add", keys, e)), None)
     rest = [e for e in above if e is not exponential]
     if exponential is None or not rest or any(map(reduces, rest)):
         return None

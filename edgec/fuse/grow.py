@@ -12,37 +12,22 @@ from heapq import heappop, heappush
 from math import prod
 
 from edgec.fuse import classify, narrow
-from edgec.fuse.attention import (
-    BLOCK,
-    has_few_queries,
-    head_of,
-    is_attention,
-    least_queries_of,
-    queries_of,
-    scores_bytes,
-)
 from edgec.fuse.block import is_affine
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
+from edgec.fuse.merge_attention import attention_nodes
 from edgec.fuse.pooled import is_pooled_product
 from edgec.fuse.stored_lanes import stores_in_lanes
 from edgec.ir import expr as X
 from edgec.ir.graph import Node
 from edgec.ir.lanes import NARROWEST
-from edgec.ir.nest import Split, split_formula
+from edgec.ir.nest import split_formula
 from edgec.ir.vector import LANES, has_vector_form
 from edgec.ops import is_procedure
 
-#: From this many bytes on, the scores of one head are never stored, regardless of cost: memory should grow with the
-#: sequence length, not with its square.
-SCORES_LIMIT = 256 << 10
-#: Least bytes of scores and number of queries for the attention kernel: one whole block of queries and of keys.
-SCORES_LEAST, QUERIES_LEAST = 4 * BLOCK * BLOCK, BLOCK
 #: Most reduced elements, a vector each, that stay in the first-level cache between passes.
 ACROSS_LIMIT = 256
-#: Least number of queries on a GPU: the rows of a matmul on tensor cores.
-GPU_QUERIES_LEAST = 16
 #: Movement that reads every element exactly once.
 ORDERS = ("reshape", "transpose")
 #: Most operators that are passed in the search for a post-dominator.
@@ -58,7 +43,7 @@ def grow(draft: Draft, anchor: Node) -> None:
     rows = anchor.op == "reduce" and not _sums_products(draft, anchor)
     restored: Node | None = None
     merges = draft.mode.is_planner and anchor.op == "matmul" and (draft.mode.head or not draft.mode.gpu)
-    merged = _attention(draft, anchor) if merges else None
+    merged = attention_nodes(draft, anchor) if merges else None
     if merged is not None:
         block = merged
         lengths = [len(block)]
@@ -327,54 +312,3 @@ def _has_lanes(node: Node) -> bool:
     if node.op == "cast":
         return node.args[0].type.dtype in LANES
     return has_vector_form(node.op, node.type.dtype, node.args[-1].type.dtype)
-
-
-def _attention(draft: Draft, product: Node) -> list[Node] | None:
-    """The nodes of attention whose last matmul is ``product``, if one kernel for them pays; otherwise None."""
-    for side in product.args:
-        weights, between = draft.behind(side)
-        if draft.owner.get(weights) is not weights or weights.op in ("input", "const") or is_procedure(weights.op):
-            continue
-        own = draft.members[weights]
-        outside = dict.fromkeys(a for n in own for a in n.args if a not in own)
-        found = [draft.behind(a) for a in outside if not a.is_const]
-        scores = [(s, path) for s, path in found if draft.owner.get(s) is s and s is not weights]
-        if len(scores) != 1 or is_procedure(scores[0][0].op):
-            continue
-        ((score, path),) = scores
-        merged = [*draft.members[score], *path, *draft.members[weights], *between, product]
-        inside = set(merged)
-        private = all(u in inside for n in merged[:-1] for u in draft.users[n])
-        if not private or (inside - {product}) & (draft.results | draft.conditions):  # these vanish
-            continue
-        moving = {n for n in draft.upstream(merged) if draft.moves(n) or narrow.is_widened_number(n)}
-        whole = draft.block(product, merged, *moving)
-        split = split_formula(whole.formula)
-        if not is_attention(split, draft.mode.gpu) or not _is_worth_it(draft, split):
-            continue
-        choice, is_long = None, not draft.mode.gpu and has_few_queries(split.variables, split.body)
-        if not is_long and scores_bytes(split) < SCORES_LIMIT and not draft.mode.gpu:
-            parts = [draft.block(e, draft.members[e], *moving) for e in (score, weights)]
-            last = draft.block(product, [product], *moving)
-            variants = {"products and softmax apart": (*parts, last), "attention": (whole,)}
-            choice = draft.decisions.asked(draft.prices.choose("attention", product, variants))
-        if choice is None or choice.taken.name == "attention":
-            for end in (score, weights):
-                del draft.members[end]
-            for end in (score, weights):
-                draft.decisions.fused(end, product, "scores and their softmax are computed block by block", choice)
-            return merged
-        refusal = Refusal("price", "scores that fit into the cache are cheaper stored than computed in blocks")
-        draft.decisions.apart(weights, (product,), refusal, choice)
-    return None
-
-
-def _is_worth_it(draft: Draft, split: Split) -> bool:
-    """Does attention have whole blocks of queries and keys? On a GPU fewer suffice, as two launches are saved."""
-    if draft.mode.gpu:
-        least = 1 if draft.mode.one_row else GPU_QUERIES_LEAST
-        return queries_of(split) >= least and head_of(split) <= draft.mode.head
-    if has_few_queries(split.variables, split.body):
-        return True
-    is_one_block = least_queries_of(split) < queries_of(split) <= QUERIES_LEAST  # most runs would fill a part of it
-    return scores_bytes(split) >= SCORES_LEAST and queries_of(split) >= QUERIES_LEAST and not is_one_block

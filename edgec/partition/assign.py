@@ -33,14 +33,17 @@ def refuses(graph: Graph) -> str:
     return "it computes sizes or conditions that outputs depend on" if graph.needed_sizes() or graph.demands else ""
 
 
-def undivided(plan: Plan) -> str:
-    """Reason why a network has to run on one side as a whole; empty if it may be divided."""
+def undivided(plan: Plan, holds_states: bool = False) -> str:
+    """Reason why a network has to run on one side as a whole; empty if it may be divided.
+
+    With ``holds_states`` the sides of its states are taken care of.
+    """
     graph = plan.graph
     if refuses(graph):
         return refuses(graph)
     if any(not n.type.is_fixed for n in graph.nodes()):
         return "it has dimensions that are open until it runs"
-    if any(key.startswith("state ") for key in graph.metadata):
+    if not holds_states and any(key.startswith("state ") for key in graph.metadata):
         return "it has states"
     returned = [n for _, n in graph.outputs]
     if any(n.op in ("input", "const") for n in returned) or len(set(returned)) < len(returned):

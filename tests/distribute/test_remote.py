@@ -120,5 +120,5 @@ def test_parts_of_a_message_add_up() -> None:
     found = probe.loopback()
     whole, hub, worker = found.whole, found.hub, found.worker
     assert hub.latency_s + worker.latency_s == pytest.approx(whole.latency_s)
-    assert 0 < found.frame_s < 0.01
+    assert 0 <= found.frame_s < 0.01
     assert 1 / hub.bytes_per_s + 1 / worker.bytes_per_s == pytest.approx(1 / whole.bytes_per_s)

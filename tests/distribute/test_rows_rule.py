@@ -7,7 +7,7 @@ import pytest
 from convnet import convnet
 from small_graphs import arrays, clip, conv, graph, mean, pad, pool, silu, softmax, transpose, value, weights
 
-from edgec.distribute.rows import Indivisible, Span, needed, rows_of, spans_for
+from edgec.distribute.rows import Indivisible, Span, needed, rows_of, spans_for, whole_tiles
 from edgec.execute.executor import run_graph
 from edgec.frontend.source import import_graph, read
 from edgec.ir.graph import Graph, Node
@@ -94,3 +94,10 @@ def test_the_comparison_sees_a_wrong_halo(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(rows, "cut", lambda n, s: true(n, Span(s.axis, s.begin + 1, s.end + 1)))
     with pytest.raises(AssertionError):
         agrees(graph(moved), moved, Span(2, 3, 5))
+
+
+def test_rows_in_tiles_begin_and_end_with_one() -> None:
+    """The last tile of 10 rows has the rows 6 to 9: who needs row 9 computes it in a tile of four."""
+    for begin, end, wanted in ((0, 3, (0, 4)), (3, 5, (0, 8)), (4, 8, (4, 8)), (8, 10, (4, 10)), (9, 10, (4, 10))):
+        assert whole_tiles(Span(2, begin, end), 4, 10) == Span(2, *wanted)
+    assert whole_tiles(Span(2, 1, 2), 4, 3) == Span(2, 0, 3)

@@ -6,10 +6,15 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from small_graphs import clip
 
+from edgec.distribute.choose import FLYING, priced
 from edgec.distribute.links import ADDED, HANDLING, Handled, Links, links_of
+from edgec.distribute.parts import Division, Part, Read
 from edgec.distribute.places import Speed, places_of
 from edgec.distribute.timeline import Job, predict
+from edgec.ir.graph import Graph, placeholder
+from edgec.ir.types import Type
 
 SIZE = 1_000_000
 FREE = Speed(inf, 0.0)
@@ -88,3 +93,18 @@ def test_messages_to_workers_elsewhere_follow_one_another() -> None:
     assert far.carried({1: SIZE}) == pytest.approx(SIZE / 1e8)
     apart = links(2, FREE, wire=wire)
     assert apart.carried({0: SIZE, 1: 2 * SIZE}) == pytest.approx(2 * SIZE / 1e8)
+
+
+def test_as_many_frames_are_in_flight_as_keep_the_slowest_at_work() -> None:
+    """Two parts and their messages take six times as long as the slowest of them: one frame more than that."""
+    x = placeholder("x", Type("f32", (SIZE // 4,)))
+    first = Part(0, Graph((x,), (("a", clip(x)),)), (Read("x", "x"),), 0.01)
+    a = placeholder("a", Type("f32", (SIZE // 4,)))
+    second = Part(1, Graph((a,), (("y", clip(a)),)), (Read("a", "a"),), 0.01)
+    division = Division("pipeline", (first, second), {"x": x.type}, {"y": x.type})
+    quick, slow = (priced(division, links(2, FREE, wire=Speed(speed, 0.0)), None) for speed in (1e12, 1e8))
+    assert quick.in_flight <= 4 and quick.predicted.period_s == pytest.approx(0.01, rel=0.01)
+    assert slow.predicted.latency_s == pytest.approx(0.06) and slow.in_flight == 7
+    assert slow.predicted.period_s == pytest.approx(0.01, rel=0.05)
+    none = priced(division, links(2, FREE, wire=Speed(1e6, 0.0)), None)
+    assert none.in_flight <= FLYING * 2

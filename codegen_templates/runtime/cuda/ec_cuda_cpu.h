@@ -81,6 +81,7 @@ struct ec_fibers {
   std::vector<unsigned> rounds;    /* exchanges of every thread with its warp */
   ec_place thread = {}, group = {};
   unsigned first = 0; /* block of the cluster */
+  std::vector<unsigned> here, passed, ended; /* of each block: threads at a barrier, barriers, threads that are over */
   bool capturing = false;
   std::vector<std::function<void()>> captured;
 
@@ -101,6 +102,7 @@ struct ec_fibers {
         me->thread = f.next++;
         f.take(me->thread);
         (*f.body)();
+        ++f.ended[me->thread / f.members];
       }
       f.idle.push_back(me);
       f.go_home(me);
@@ -153,9 +155,14 @@ struct ec_fibers {
     for (first = 0; first < groups; first += cluster) {
       next = arrived = 0;
       rounds.assign(count, 0);
+      here.assign(cluster, 0);
+      passed.assign(cluster, 0);
+      ended.assign(cluster, 0);
       while (next < count || !waiting.empty()) {
         if (next < count) { resume(fresh()); continue; }
         if (arrived == count) { ++syncs; arrived = 0; }
+        for (unsigned block = 0; block < cluster; ++block)
+          if (here[block] && here[block] + ended[block] == members) { ++passed[block]; here[block] = 0; }
         std::vector<Fiber *> now;
         now.swap(waiting);
         for (Fiber *f : now) resume(f);
@@ -166,8 +173,13 @@ struct ec_fibers {
     if (capturing) captured.push_back([=] { all().run(groups, cluster, threads, shared, kernel); });
     else run(groups, cluster, threads, shared, kernel);
   }
-  /* All threads wait once, in turn, so that every one of them has arrived when the first goes on. */
-  void barrier() { yield(); }
+  /* All threads of a block wait until every one has arrived, or is over. They go on in one turn: some may have waited more
+   * often than others before, as warps do that take a branch with exchanges. */
+  void barrier() {
+    const unsigned block = current->thread / members, before = passed[block];
+    ++here[block];
+    while (passed[block] == before) yield();
+  }
   /* The same for a cluster, whose blocks may have passed fewer barriers than others: all go on in one turn. Threads that
    * have ended are not waited for on a GPU; here they count as arrived. */
   void cluster_sync() {

@@ -115,6 +115,10 @@ class AttentionView(SlotView):
     def otherwise(self) -> str:
         return " : -(float)INFINITY" if self.exists("m", "n") else ""
 
+    def within(self, number: str, extent: Extent, tile: int) -> str:
+        """A number that may be beyond an extent where tiles reach beyond it, as one inside it."""
+        return number if _divides(tile, extent) else f"ec_min_int({number}, {extent_text(extent)} - 1)"
+
     def some(self, condition: str, extent: Extent, tile: int) -> str:
         """``condition``, which all of an extent meet, where tiles reach beyond it; else nothing."""
         return "" if _divides(tile, extent) else condition % extent_text(extent)

@@ -7,12 +7,12 @@ What a thread needs for itself is linear in nothing: blocks have fixed sizes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
 from edgec.device.device import Device
-from edgec.fuse.attention import DOT, MIXED, attention_of
+from edgec.fuse.attention import DOT, MIXED, as_one, attention_of, query_loops
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, most
@@ -115,8 +115,21 @@ class Parts:
         return self.key.op == self.value.op == "load" and self.weight.op == "const"
 
 
+def with_one_query_loop(flat: Flat) -> Flat:
+    """``flat``, if it is attention, with its queries in one loop."""
+    if attention_of(flat.body) is None:
+        return flat
+    found = query_loops(flat.loops, flat.body)
+    if len(found) < 2:
+        return flat
+    one, places = as_one(found)
+    loops = [one if v is found[0] else v for v in flat.loops if v not in found[1:]]
+    body, address = (X.substitute(e, places) for e in (flat.body, flat.address))
+    return replace(flat, loops=tuple(loops), body=body, address=address)
+
+
 def parts_of(flat: Flat, weights: Weights) -> Parts | None:
-    """``flat`` taken apart, results contiguous along features; None when it is no attention."""
+    """``flat``, with one loop of queries, taken apart, results contiguous along features; None: it is no attention."""
     found = attention_of(flat.body)
     if found is None or not is_fixed(*found.features):
         return None
@@ -138,6 +151,7 @@ def parts_of(flat: Flat, weights: Weights) -> Parts | None:
 
 def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
     """Schedule ``flat`` as attention; None when it is not."""
+    flat = with_one_query_loop(flat)
     p = parts_of(flat, weights)
     if p is None or not p.is_plain:
         return None

@@ -17,7 +17,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, is_fixed, most
 from edgec.ir.vector import HALF
-from edgec.schedule.attention.attention import parts_of
+from edgec.schedule.attention.attention import parts_of, with_one_query_loop
 from edgec.schedule.attention.mask import by_position
 from edgec.schedule.attention.relative_bias import as_toeplitz
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
@@ -200,6 +200,7 @@ class GpuAttention(GpuKernel):
 
 def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | None:
     """Schedule ``flat`` as attention; None when it is none, or when a head is too large for shared memory."""
+    flat = with_one_query_loop(flat)
     p = parts_of(flat, weights)
     if p is None or not is_fixed(*p.loops):
         return None
@@ -256,6 +257,7 @@ def tile_for(
     least = min((-(-keys // t.keys) * t.keys for t in fitting), default=0)
     for tile in fitting:
         is_wasteful = tile.keys > keys and tile.keys > least
+        is_wasteful |= any(queries <= t.queries < tile.queries for t in fitting)
         if not is_wasteful and batches * -(-queries // tile.queries) >= FULL * device.gpu.multiprocessors:
             return tile
     return min(fitting, key=lambda t: (t.queries, -(-keys // t.keys) * t.keys, -t.stages), default=None)
