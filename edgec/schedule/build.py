@@ -120,7 +120,9 @@ def _averages_out(plan: Plan, block: Block, rows: Set[Node]) -> bool:
     """Do only long sums and rows that are normalized read what a block computes?"""
     readers = [b for b in plan.blocks if block.output in b.inputs]
     is_result = any(node is block.output for _, node in plan.outputs)
-    return not is_result and all(b.output in rows or _longest_sum(b) >= LONG_SUM for b in readers)
+    if is_result or any(b.is_procedure for b in readers):
+        return False
+    return all(b.output in rows or _longest_sum(b) >= LONG_SUM for b in readers)
 
 
 def _longest_sum(block: Block) -> float:
