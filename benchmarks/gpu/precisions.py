@@ -195,6 +195,7 @@ def main() -> None:
     p.add_argument("--seconds", type=float, default=540, help="of the whole run")
     p.add_argument("--launches", type=int, default=0, help="the longest launches that are printed")
     p.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "precisions_gpu.jsonl")
+    p.add_argument("--resume", action="store_true", help="keep the rows that are there, and time those that are not")
     p.add_argument("--write", type=Path, help="the page of results")
     p.add_argument("--dry", action="store_true")
     p.add_argument("--one", help=argparse.SUPPRESS)
@@ -203,8 +204,12 @@ def main() -> None:
         one(json.loads(options.one))
         return
     chosen = {name: e for name, e in ROWS.items() if any(fnmatch(name, pattern) for pattern in options.only)}
-    if chosen:
+    if options.resume:
+        there = read_rows(options.rows)
+        chosen = {name: e for name, e in chosen.items() if there.get(name, {}).get("step") != "done"}
+    elif chosen:
         options.rows.unlink(missing_ok=True)
+    if chosen:
         until = time.time() + READY * options.seconds
         turns = Turns(__spec__.name, options.jobs, until, until + (1 - READY) * options.seconds)
         machine = zoo_page.machine(options.dry)

@@ -12,7 +12,7 @@ from benchmarks.table import markdown
 HEAD = """# Four precisions on a GPU
 
 Twelve networks with random weights that nobody tuned for, at batch 1, beside PyTorch in the same precision on the same
-GPU, in one run. Milliseconds are of the GPU: the median of seven times 100 runs of edgec's CUDA graph, and of seven
+GPU, in turns. Milliseconds are of the GPU: the median of seven times 100 runs of edgec's CUDA graph, and of seven
 times up to 30 runs of PyTorch, with pictures channels last: eagerly, as a CUDA graph, and through torch.compile
 (`reduce-overhead`; `max-autotune` takes minutes a module and was not tried). fp32 is without TF32 in both, tf32 is
 products in TF32, fp16 is weights and activations in fp16. `faster` is PyTorch's best over edgec; PyTorch has no int8
