@@ -21,7 +21,7 @@ from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, group_of, most, repeats_of
 from edgec.ir.types import CODED, FLOATS
-from edgec.ir.vector import LANES, chosen, parts_beyond_choice, places
+from edgec.ir.vector import LANES, chosen, loads_beyond_choice, parts_beyond_choice, places
 from edgec.schedule.storage import memory_type
 from edgec.schedule.tables import in_runs
 
@@ -319,7 +319,7 @@ class Printer:
             mask = self.value(condition)
             return self._bind(e, c_lanes.call(e, [mask, self.vector(then), self.vector(otherwise)]))
         test = self.value(condition)
-        for part in parts_beyond_choice(e):
+        for part in (*parts_beyond_choice(e), *loads_beyond_choice(e)):
             self.value(part)
         name = self._name()
         with self._at_home(e) as scope:

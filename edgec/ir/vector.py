@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from math import ceil, floor, inf, isinf, isnan
 
 from edgec.ir import expr as X
+from edgec.ir import index
 from edgec.ir.dtypes import ends
 from edgec.ir.expr import Expr
 from edgec.ir.linear import build, linear
-from edgec.ir.nest import coefficient, repeats_of
+from edgec.ir.nest import coefficient, is_fixed, repeats_of
 
 INFIX = ("add", "sub", "mul", "div")
 COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
@@ -137,6 +138,23 @@ def always_computed(body: Expr, lane: Expr) -> Iterator[Expr]:
             yield e
             is_guard = e.op == "select" and lane not in X.free_variables(e.args[0])
             stack += e.args[:1] if is_guard else e.args
+
+
+def loads_beyond_choice(choice: Expr) -> Iterator[Expr]:
+    """The loads in branches of a choice by data that leave no buffer, and so may be made before it.
+
+    GCC 12 compiles groups of such loads wrong where it turns the choice into masks (two neighbors each of a loop in a
+    loop, with AVX2 or AVX-512). Those that a choice by position guards stay where they are.
+    """
+    stack = [*choice.args[1:]] if X.loads(choice.args[0]) else []
+    while stack:
+        e = stack.pop()
+        if e.op == "load" and len(e.args) == 1 and (elements := getattr(e.value, "elements", 0)):
+            first, last = index.bounds(e.args[0])
+            if is_fixed(*(v for v in X.free_variables(e) if v.op == "var")) and first >= 0 and last < elements:
+                yield e
+        elif e.op != "reduce":
+            stack.extend(e.args)
 
 
 def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:
