@@ -97,7 +97,9 @@ def windows() -> Iterator[Named]:
     pairs = value("x", 80, 2, 2)
     is_most = ops.node("eq", pairs, ops.node("reduce", pairs, combine="max", axes=(2,)))
     place = constant(np.arange(320).reshape(80, 2, 2))
-    first = ops.node("reduce", ops.node("select", is_most, place, constant(np.array(1 << 40))), combine="min", axes=(2,))
+    first = ops.node(
+        "reduce", ops.node("select", is_most, place, constant(np.array(1 << 40))), combine="min", axes=(2,)
+    )
     yield "places of a pool of neighbors", graph(ops.node("mul", first, constant(np.array([[[2], [3]]]))))
     yield "pool of whole numbers", graph(pool(value("x", 1, 3, 6, 6, dtype="i32"), "max", (2, 2), 2))
     yield (
