@@ -22,6 +22,7 @@ KNOWN = (
     r"sshd does not start here", r"qemu before \d+ fails .*",
     r"Linux alone tells where threads run", r"other linkers find it by themselves",
     r"the (trained|shared) models are not beside the project", r".* (is|are) not in the folder of trained models",
+    r"trained models are not in .* \(EDGEC_MODELS names their folder\)",
     r"the schema of \w+ \(.*\) is not beside the project",
     r"[\w.+-]+ [\d.]+ is not in the cache, and downloads are off", r"Pillow, which reads pictures",
     r"no /\S+", r"EDGEC_DOWNLOAD=1 fetches wheels from PyPI", r"the pictures are those of scikit-image: .*",

@@ -23,6 +23,12 @@ typedef uint8_t ec_f8e4m3fn, ec_f8e4m3fnuz, ec_f8e5m2, ec_f8e5m2fnuz, ec_f8e8m0;
 typedef uint8_t ec_f4e2m1, ec_i4, ec_u4, ec_i2, ec_u2; /* in the low bits of a byte each */
 
 #ifndef EC_SCALAR
+/* GCC 12 turns branches by data whose loads are neighbors into masks of the wrong elements. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define EC_KEEP_BRANCH __asm__ volatile("")
+#else
+#define EC_KEEP_BRANCH (void)0
+#endif
 #define EC_SCALAR static inline __attribute__((always_inline, unused))
 #endif
 

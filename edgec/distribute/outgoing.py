@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
 import threading
 import time
@@ -70,12 +70,14 @@ class Outgoing:
 
     def _finish(self, outgoing: deque[memoryview]) -> None:
         deadline = time.monotonic() + self._patience
-        while outgoing and self._error is None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select((), (self._end,), (), left)[1]:
-                self._error = TimeoutError("it is not taken in time")
-            else:
-                self._push(outgoing)
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._end, selectors.EVENT_WRITE)
+            while outgoing and self._error is None:
+                left = deadline - time.monotonic()
+                if left <= 0 or not ready.select(left):
+                    self._error = TimeoutError("it is not taken in time")
+                else:
+                    self._push(outgoing)
 
     def _raise(self) -> None:
         if self._error is not None:

@@ -21,7 +21,7 @@ from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, group_of, most, repeats_of
 from edgec.ir.types import CODED, FLOATS
-from edgec.ir.vector import LANES, chosen, loads_beyond_choice, parts_beyond_choice, places
+from edgec.ir.vector import LANES, chosen, keeps_loads, loads_beyond_choice, parts_beyond_choice, places
 from edgec.schedule.storage import memory_type
 from edgec.schedule.tables import in_runs
 
@@ -45,6 +45,7 @@ class Printer:
     """
 
     syntax = C_SYNTAX
+    marks_branches = True  # those of choices by data, which GCC may not turn into masks
 
     def __init__(
         self,
@@ -311,8 +312,6 @@ class Printer:
             return f"ec_{e.op}_{ctype}({', '.join(args)})"
         raise EdgecError(f"no C form of '{e.op}' for {e.args[0].dtype}")
 
-    # ---- choices and reductions
-
     def _select(self, e: Expr) -> str:
         condition, then, otherwise = e.args
         if self.is_vector(condition):
@@ -327,7 +326,8 @@ class Printer:
             scope.lines.append(f"{pad}{self.syntax.variable(self._ctype(e), name)}")
             for head, branch in ((f"{pad}if ({test}) {{", then), (f"{pad}}} else {{", otherwise)):
                 lines, value = self._guarded(branch, self.is_vector(e))
-                scope.lines += [head, *lines, f"{pad}  {name} = {value};"]
+                kept = [f"{pad}  EC_KEEP_BRANCH;"] if self.marks_branches and keeps_loads(e) else []
+                scope.lines += [head, *kept, *lines, f"{pad}  {name} = {value};"]
             scope.lines.append(f"{pad}}}")
             scope.known[e] = name
         return name

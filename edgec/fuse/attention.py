@@ -46,6 +46,7 @@ class Attention:
     score: Expr
     result: Expr
     is_guarded: bool = False
+    is_in_window: bool = False  # keys were over several loops
 
     @property
     def is_plain(self) -> bool:
@@ -104,13 +105,13 @@ def _queries(loops: Sequence[Expr], body: Expr) -> Extent:
 
 
 def query_loops(loops: Sequence[Expr], body: Expr) -> tuple[Expr, ...]:
-    """The loop over queries; several where one alone is no block of them, as over the rows and columns of a window."""
+    """The loop over queries; several in a window, of whose rows and columns one alone is no block of them."""
     found = attention_of(body)
     assert found is not None
     others = X.free_variables(found.key) | X.free_variables(found.value)
     ours = tuple(v for v in loops if v in X.free_variables(found.query) and v not in others)
     longest = max(ours, key=most, default=None)
-    if longest is None or (is_fixed(*ours) and most(longest) < BLOCK):
+    if longest is None or (found.is_in_window and is_fixed(*ours) and most(longest) < BLOCK):
         return ours
     return (longest,)
 
@@ -165,7 +166,7 @@ def _parts(mixed: Expr, body: Expr) -> Attention | None:
     factors = [f for f in (of_query, of_key) if f is not None]
     dot = DOT * X.const(prod(factors), "f32") if factors else DOT
     score = X.substitute(X.substitute(score, {dots[0]: dot}), places)
-    return Attention(n, features, query, key, value, weight, score, result, is_guarded)
+    return Attention(n, features, query, key, value, weight, score, result, is_guarded, len(keys) > 1)
 
 
 def _scaled(stored: Expr) -> tuple[Expr, float | None]:

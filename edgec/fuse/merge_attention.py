@@ -86,9 +86,11 @@ def _free_operands(draft: Draft, score: Node, merged: list[Node]) -> list[Node]:
             is_factor = (
                 n in products and made.op == "mul" and any(x.is_const and x.type.bounds == () for x in made.args)
             )
-            is_given = place == 1 and any(draft.behind(x)[0].op == "input" for x in made.args)
+            sources = [draft.behind(x)[0] for x in made.args]  # of what another kernel computes, or a run is given
+            is_stored = all(x.is_const or x.op == "input" or x in draft.owner for x in sources)
+            is_given = place == 1 and any(x.op == "input" for x in sources)
             is_private = all(inside.issuperset(u for u in draft.users[x] if u not in nodes) for x in nodes)
-            if (is_sum or (is_factor and not is_given)) and is_private:
+            if is_stored and is_private and (is_sum or (is_factor and not is_given)):
                 found += nodes
     return found
 

@@ -144,17 +144,50 @@ def loads_beyond_choice(choice: Expr) -> Iterator[Expr]:
     """The loads in branches of a choice by data that leave no buffer, and so may be made before it.
 
     GCC 12 compiles groups of such loads wrong where it turns the choice into masks (two neighbors each of a loop in a
-    loop, with AVX2 or AVX-512). Those that a choice by position guards stay where they are.
+    loop, with AVX2 or AVX-512). Those that a choice by position guards stay where they are, with what is open, and
+    those whose place is loaded too.
     """
-    stack = [*choice.args[1:]] if X.loads(choice.args[0]) else []
+    is_by_data, is_by_position = _decided_by(choice.args[0])
+    stack = [*choice.args[1:]] if is_by_data and not (is_by_position and _has_sizes(choice)) else []
     while stack:
         e = stack.pop()
-        if e.op == "load" and len(e.args) == 1 and (elements := getattr(e.value, "elements", 0)):
+        if (elements := _elements(e)) and not X.loads(e.args[0]):
             first, last = index.bounds(e.args[0])
-            if is_fixed(*(v for v in X.free_variables(e) if v.op == "var")) and first >= 0 and last < elements:
+            if first >= 0 and last < elements:
                 yield e
-        elif e.op != "reduce":
+        elif e.op not in ("load", "reduce"):
             stack.extend(e.args)
+
+
+def keeps_loads(choice: Expr) -> bool:
+    """Are there loads in branches of a choice by data that have to stay there?"""
+    moved = {*loads_beyond_choice(choice)}
+    branches = (load for branch in choice.args[1:] for load in X.loads(branch))
+    return _decided_by(choice.args[0])[0] and any(_elements(load) and load not in moved for load in branches)
+
+
+def _elements(e: Expr) -> int:
+    """Those of the buffer that is loaded from, at one position; else 0."""
+    return getattr(e.value, "elements", 0) if e.op == "load" and len(e.args) == 1 else 0
+
+
+def _decided_by(condition: Expr) -> tuple[bool, bool]:
+    """Does a condition depend on data, and does it depend on positions beside those of the data?"""
+    is_by_data = is_by_position = False
+    stack = [condition]
+    while stack:
+        e = stack.pop()
+        if e.op == "load":
+            is_by_data = True
+        elif e.op in ("var", "size"):
+            is_by_position = True
+        else:
+            stack.extend(e.args)
+    return is_by_data, is_by_position
+
+
+def _has_sizes(e: Expr) -> bool:
+    return any(x.op == "size" or (x.op == "var" and not is_fixed(x)) for x in X.walk(e))
 
 
 def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:

@@ -122,7 +122,7 @@ def _averages_out(plan: Plan, block: Block, rows: Set[Node]) -> bool:
     is_result = any(node is block.output for _, node in plan.outputs)
     if is_result or any(b.is_procedure for b in readers):
         return False
-    return all(b.output in rows or _longest_sum(b) >= LONG_SUM for b in readers)
+    return bool(readers) and all(b.output in rows or _longest_sum(b) >= LONG_SUM for b in readers)
 
 
 def _longest_sum(block: Block) -> float:

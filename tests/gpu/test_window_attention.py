@@ -24,8 +24,8 @@ HEADS, SIZE = 2, 16
 def windows(rows: int, columns: int, masks: bool, of_key: bool = False) -> Graph:
     """Six windows of a picture with queries, keys and values side by side, as they come from one product."""
     across, area, width = 3, rows * columns, HEADS * SIZE
-    picture = value("x", 2, rows, across, columns, 3 * width)
-    qkv = transpose(ops.node("mul", picture, number(1.5)), 0, 2, 1, 3, 4)
+    product = ops.node("matmul", value("x", 2, rows, across, columns, 24), weights(24, 3 * width, scale=0.2))
+    qkv = transpose(product, 0, 2, 1, 3, 4)
     qkv = ops.node("reshape", qkv, shape=(2 * across, area, 3, HEADS, SIZE))
     one = (2 * across, area, 1, HEADS, SIZE)
     parts = [ops.node("slice", qkv, starts=(0, 0, part, 0, 0), steps=(1,) * 5, shape=one) for part in range(3)]

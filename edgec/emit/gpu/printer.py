@@ -19,6 +19,8 @@ from edgec.schedule.storage import memory_type
 class GpuPrinter(Printer):
     """Expressions as in C; vector loads are aligned, or gathered element by element."""
 
+    marks_branches = False
+
     def _load(self, e: Expr) -> str:
         if not self.is_vector(e) or self.lane is None:
             return super()._load(e)
