@@ -148,7 +148,8 @@ def loads_beyond_choice(choice: Expr) -> Iterator[Expr]:
     those whose place is loaded too.
     """
     is_by_data, is_by_position = _decided_by(choice.args[0])
-    stack = [*choice.args[1:]] if is_by_data and not (is_by_position and _has_sizes(choice)) else []
+    is_known = not is_by_position or not _has_sizes(choice)
+    stack = [*choice.args[1:]] if is_by_data and is_known else []
     while stack:
         e = stack.pop()
         if (elements := _elements(e)) and not X.loads(e.args[0]):
@@ -177,9 +178,9 @@ def _decided_by(condition: Expr) -> tuple[bool, bool]:
     stack = [condition]
     while stack:
         e = stack.pop()
-        if e.op == "load":
+        if e.op == "load" and not isinstance(e.value, str):
             is_by_data = True
-        elif e.op in ("var", "size"):
+        elif e.op in ("load", "var", "size"):  # what has a name alone is a position, or how many there are
             is_by_position = True
         else:
             stack.extend(e.args)
@@ -187,7 +188,10 @@ def _decided_by(condition: Expr) -> tuple[bool, bool]:
 
 
 def _has_sizes(e: Expr) -> bool:
-    return any(x.op == "size" or (x.op == "var" and not is_fixed(x)) for x in X.walk(e))
+    return any(
+        x.op == "size" or (x.op == "var" and not is_fixed(x)) or (x.op == "load" and isinstance(x.value, str))
+        for x in X.walk(e)
+    )
 
 
 def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:

@@ -39,7 +39,7 @@ FORMULAS = {
 ONE_TOKEN = {"few_queries", "together", "vector"}
 #: Templates of tensor cores that are no products: of training (`tests/gpu/test_cuda_kernels.py`), and of sm_90
 #: (`tests/gpu/test_cuda_groups.py`), or for weights with zeros (`tests/gpu/test_cuda_two_of_four.py`).
-OTHERS = {"attention_gradients", "attention_statistics", "contract_group", "contract_two_of_four"}
+OTHERS = {"attention_gradients", "attention_group", "attention_statistics", "contract_group", "contract_two_of_four"}
 PROCEDURES = {
     "sorting": ("argsort of 33", "rows of f32"), "scanning": ("prefix of 300",),
     "selection": ("compact", "suppression 1x1x1"), "recurring": ("lstm 3x5x7",),
