@@ -209,7 +209,7 @@ def along(chain: Chain, ends: Sequence[int]) -> Division:
 def held_by(
     chain: Chain, begin: int, end: int, reads: tuple[Node, ...], writes: tuple[Node, ...]
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """What an interval reads and writes, with the states that it holds."""
+    """Inputs and outputs of an interval, with the states that it holds."""
     own = dict.fromkeys(o for v in chain.values[begin:end] for o in chain.states[v])
     return (*reads, *own), (*writes, *(chain.held.renewed[n] for n in own))
 

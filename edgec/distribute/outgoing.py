@@ -18,7 +18,7 @@ AT_ONCE: int = getattr(socket, "MSG_DONTWAIT", 0)
 
 
 class Outgoing:
-    """What a worker sends to one coordinator, in order. Of one answer at most, a copy is kept until it is gone.
+    """Messages of a worker to one coordinator, in order. Of one answer at most, a copy is kept until it is gone.
 
     ``patience`` are the seconds in which an answer has to go. Without ``overlaps`` the worker waits until it is.
     """

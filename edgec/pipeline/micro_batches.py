@@ -66,7 +66,7 @@ def _part(graph: Graph, value: Node, name: str, samples: Mapping[str, int | None
 
 
 def _demanded(graph: Graph, holds: Node, samples: Mapping[str, int | None], count: int) -> Node | None:
-    """What must be true of a part where ``holds`` must be of the batch: of the samples, each by itself."""
+    """The condition of a part, where ``holds`` is that of the batch: of the samples, each by itself."""
     if not any(samples.get(str(n.attributes.get("name"))) for n in topological([holds]) if n.op == "input"):
         return holds
     each = holds

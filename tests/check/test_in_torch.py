@@ -1,4 +1,4 @@
-"""What exporters write around a network, executed by PyTorch: shapes, casts, slices, choices by truth values."""
+"""Shapes, casts, slices and choices that exporters write around a network, executed by PyTorch."""
 
 from __future__ import annotations
 
