@@ -156,7 +156,7 @@ def loads_beyond_choice(choice: Expr) -> Iterator[Expr]:
             first, last = index.bounds(e.args[0])
             if first >= 0 and last < elements:
                 yield e
-        elif e.op not in ("load", "reduce"):
+        elif e.op not in ("load", "reduce", "select"):  # a choice inside may guard its loads by position
             stack.extend(e.args)
 
 
