@@ -1,4 +1,4 @@
-"""Graphs that once went wrong: loops under a padding's condition, borders, depth, shared work."""
+"""Graphs that once went wrong: loops under a padding's condition, borders, depth, shared work, places that are data."""
 
 from __future__ import annotations
 
@@ -72,10 +72,21 @@ def _shared_integers() -> tuple[Node, ...]:
     return x, y
 
 
+def _weighted_rows() -> tuple[Node, ...]:
+    """Rows chosen by data are the factor that gives the lanes, so that where they lie is computed in the loop."""
+    rows, places = placeholder("rows", Type("f32", (20, 33))), placeholder("places", Type("i64", (6, 3)))
+    weights = placeholder("weights", Type("f32", (6, 3, 1)))
+    weighted = node("mul", node("gather", rows, places, axis=0), weights)
+    return rows, places, weights, node("reduce", weighted, combine="add", axes=(1,))
+
+
 GRAPHS = {
     f.__name__[1:]: f
-    for f in (_padded_mean, _padded_product, _half_border, _two_borders, _deep_chain, _deep_movement, _shared_integers)
-}
+    for f in (
+        _padded_mean, _padded_product, _half_border, _two_borders, _deep_chain, _deep_movement, _shared_integers,
+        _weighted_rows,
+    )
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GRAPHS)

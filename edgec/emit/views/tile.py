@@ -67,7 +67,9 @@ class Tile:
 
     @cached_property
     def interface(self) -> tuple[str, str]:
-        lines = [*self.hoisted, *self.epilogue, *(self.lanes(v) for v in range(self.vectors))]
+        lines = [*self.hoisted, *self.epilogue]
+        for v in range(self.vectors):
+            lines += [*self.lane_lines(v), self.lanes(v)]
         lines += [extent_text(loop.extent) for loop in self.view.sum_loops]
         for r in range(self.rows):
             for step in self.view.steps:
@@ -139,8 +141,18 @@ class Tile:
             load = access("load", "i32" if p.dots is not None else self.view.panel_dtype, None)
             text = f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
             return text if p.magnitudes is None or self._has_both else self._magnitudes(text, p.magnitudes)
-        shifted = X.substitute(p.l, {p.n: p.n + v * p.lanes})
-        return Printer(self.view.names, self.view.pointers, p.n, self._count(v)).text(shifted)
+        return self._direct(v)[1]
+
+    def lane_lines(self, v: int) -> list[str]:
+        """Lines that compute where L lies in memory, where its place is data."""
+        return [] if self.view.columns.endswith("*") or self.view.uses_panel else self._direct(v)[0]
+
+    def _direct(self, v: int) -> tuple[list[str], str]:
+        """A vector of L, read where it lies in memory, and the lines before."""
+        p = self.view.params
+        printer = Printer(self.view.names, self.view.pointers, p.n, self._count(v), depth=0, prefix=f"b{v}_")
+        text = printer.text(X.substitute(p.l, {p.n: p.n + v * p.lanes}))
+        return printer.lines, text
 
     @property
     def _has_both(self) -> bool:
