@@ -44,10 +44,18 @@ def lanes_of_reductions(flat: Flat, lanes: Sequence[Expr]) -> list[Expr]:
     their terms gathered.
     """
     places = [e.args[0] for r in X.walk(flat.body) if r.op == "reduce" for e in X.loads(r) if e.args]
-    if not places or any(coefficient(a, v) in (1, None) for a in places for v in lanes[:1]):
+    if not places or any(_is_near(a, v) for a in places for v in lanes[:1]):
         return []
     steps = {v: {coefficient(a, v) for a in places} for v in flat.loops if coefficient(flat.address, v) is not None}
     return sorted((v for v, found in steps.items() if 1 in found and found <= {0, 1} and most(v) >= 16), key=most)[-1:]
+
+
+def _is_near(address: Expr, lane: Expr) -> bool:
+    """Are the elements at ``address`` neighbors along ``lane``, or not far from each other? Those that data choose are."""
+    step = coefficient(address, lane)
+    return step == 1 or (
+        step is None and not any(lane in X.free_variables(e) and not is_constant(e) for e in X.loads(address))
+    )
 
 
 def are_few_gathered(body: Expr, n: Expr, lanes: int) -> bool:
