@@ -18,7 +18,7 @@ from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.fuse.merge_attention import attention_nodes
 from edgec.fuse.pooled import is_pooled_product
-from edgec.fuse.stored_lanes import stores_in_lanes
+from edgec.fuse.stored_lanes import columns_in_runs, stores_in_lanes
 from edgec.ir import expr as X
 from edgec.ir.graph import Node
 from edgec.ir.lanes import NARROWEST
@@ -194,8 +194,11 @@ def _beyond_movement(draft: Draft, block: Sequence[Node], end: Node, anchor: Nod
     if isinstance(found, Refusal):
         return None
     whole = draft.block(found[-1], [*block, *path, *found])
-    ends_in_lanes = is_affine(whole.formula) and stores_in_lanes(split_formula(whole.formula))
-    return [*path, *found] if whole.kind == "contract" and ends_in_lanes else None
+    if whole.kind != "contract" or not is_affine(whole.formula):
+        return None
+    split = split_formula(whole.formula)
+    columns, run = columns_in_runs(split)
+    return [*path, *found] if stores_in_lanes(split) and run >= min(columns, NARROWEST) else None
 
 
 def _post_dominator(

@@ -51,7 +51,7 @@ def lanes_of_reductions(flat: Flat, lanes: Sequence[Expr]) -> list[Expr]:
 
 
 def _is_near(address: Expr, lane: Expr) -> bool:
-    """Are the elements at ``address`` neighbors along ``lane``, or not far from each other? Those that data choose are."""
+    """Are elements along ``lane`` neighbors, or not far from each other? Those that data choose are not."""
     step = coefficient(address, lane)
     return step == 1 or (
         step is None and not any(lane in X.free_variables(e) and not is_constant(e) for e in X.loads(address))

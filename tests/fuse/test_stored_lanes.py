@@ -36,6 +36,20 @@ def test_columns_that_a_result_keeps_apart_leave_lanes_idle(device: str, side: i
     assert all(d.within(1e-5) for d in compare_all(run_plan(found, inputs), run_graph(moved, inputs)))
 
 
+def test_what_is_repeated_among_columns_is_added_by_a_kernel_of_its_own() -> None:
+    """Points beside a reference that all heads share: in the kernel of the product, lanes would be the two coordinates.
+
+    What every column has for itself is added to the sums.
+    """
+    x, weights = value("x", 1, 64, 32), constant(np.random.default_rng(4).random((32, 64), np.float32))
+    product = ops.node("matmul", x, weights)
+    points = ops.node("reshape", product, shape=(1, 64, 8, 4, 2))
+    for shape, blocks in (((1, 64, 1, 1, 2), 2), ((1, 64, 8, 4, 2), 1), ((8, 4, 2), 1)):
+        y = ops.node("add", points, value("y", *shape))
+        found = plan(graph(y), True, BlockCosts(CostModel(load_device("x86_64_avx512"))))
+        assert len(found.blocks) == blocks, shape
+
+
 def test_a_padding_of_one_number_is_planned() -> None:
     """It has no dimension that lanes could run along."""
     x = value("x")

@@ -69,6 +69,14 @@ def test_columns_are_reduced_along_what_is_contiguous() -> None:
     assert text == "map over [2], lanes along 40"
 
 
+def test_channels_that_data_choose_places_of_are_lanes() -> None:
+    """Of every place that data choose the channels lie side by side, though the result has places so."""
+    image, weights = transpose(value("x", 40, 32), 1, 0), value("w", 24, 4)
+    left, right = (ops.node("gather", image, value(p, 24, 4, dtype="i32"), axis=1) for p in "pq")
+    (text,) = described(graph(total(ops.node("add", left, ops.node("mul", weights, right)), 2)))
+    assert text == "map over [24], lanes along 32"
+
+
 def test_tasks_of_interleaving_are_whole_rows() -> None:
     (text,) = described(graph(transpose(value("x", 70, 2, 61), 0, 2, 1)))
     assert text == "map over [70, 61], scalar"
