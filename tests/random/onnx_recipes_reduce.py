@@ -234,10 +234,11 @@ def scan(m: Maker, op: str) -> None:
     x = m.operand(("float32",), (2, 3), least=1)
     info = helper.make_tensor_value_info
     first, second = _condition(m)
+    added, same = ("next", "sum") if m.number(0, 1) else ("sum", "next")  # rounds depend on one another, or do not
     body = helper.make_graph(
         [
-            helper.make_node(first, ["e"], ["a"]), helper.make_node("Add", ["s", "a"], ["next"]),
-            helper.make_node(second, ["next"], ["kept"]),
+            helper.make_node(first, ["e"], ["a"]), helper.make_node("Add", ["s", "a"], [added]),
+            helper.make_node("Identity", ["s"], [same]), helper.make_node(second, [added], ["kept"]),
         ],
         "body",
         [info("s", TensorProto.FLOAT, None), info("e", TensorProto.FLOAT, None)],

@@ -319,15 +319,25 @@ class Importer:
 
     def inliner(self, scope: Scope, label: str, place: str) -> Callable[..., list[Item]]:
         def inline(
-            graph: GraphProto, inputs: Sequence[Item] = (), suffix: str = "", when: Value | None = None
+            graph: GraphProto,
+            inputs: Sequence[Item] = (),
+            suffix: str = "",
+            when: Value | None = None,
+            pure: bool = False,
         ) -> list[Item]:
             """Lower a subgraph with ``inputs`` in place of its formal inputs; returns its outputs.
 
-            Its runtime assertions hold only ``when`` it is taken, and are dropped when it cannot be lowered.
+            Its runtime assertions hold only ``when`` it is taken, and are dropped when it cannot be lowered. One that
+            has to be ``pure`` cannot be where it has any, sizes of its own, or random numbers.
             """
             others, self.demands = self.demands, []
+            sizes, streams = dict(self.sizes), dict(self.drawn.streams)
             try:
-                return lowered(graph, inputs, suffix)
+                results = lowered(graph, inputs, suffix)
+                if pure and (self.demands or self.sizes != sizes or self.drawn.streams != streams):
+                    self.sizes, self.drawn.streams = sizes, streams
+                    raise ModelError("it is more than a function of its inputs")
+                return results
             except ModelError:
                 self.demands = []
                 raise

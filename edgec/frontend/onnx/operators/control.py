@@ -10,11 +10,13 @@ from edgec.errors import ModelError
 from edgec.frontend.onnx.branches import chosen, differ_in_rank
 from edgec.frontend.onnx.call import Call, UnknownValue, onnx
 from edgec.frontend.onnx.sequences import Item, values_of
+from edgec.frontend.onnx.together import Apart, all_rounds
 from edgec.frontend.symbolic import decided, known_elements
 from edgec.frontend.values import Value, concat, constant, full, normalize_axis
 from edgec.ir.expr import Expr
-from edgec.ir.graph import topological
+from edgec.ir.graph import Node, placeholder, topological
 from edgec.ir.index import upper
+from edgec.ir.types import Type
 from edgec.text import printable
 
 #: A loop of more rounds would make a program nobody wants to compile.
@@ -138,7 +140,7 @@ def _collect(call: Call, collected: list[list[Value]], results: list[Item]) -> N
 
 @onnx("Scan")
 def scan(call: Call) -> list[Item]:
-    """Unrolled: one copy of the body for every slice of the scanned inputs."""
+    """All rounds at once where they do not depend on one another; else one copy of the body for every slice."""
     operands = call.operands
     count = call.required("num_scan_inputs")
     if not 1 <= count <= len(operands):
@@ -147,14 +149,50 @@ def scan(call: Call) -> list[Item]:
         return _scan_of_batches(call, operands, count)
     axes = call.attribute("scan_input_axes") or [0] * count
     backwards = _directions(call, "scan_input_directions", count)
-    state, series = _scanned(call, operands, count, axes, backwards, "")
+    given = call.attribute("scan_output_axes")
     stacked: list[Item] = []
-    turned = _directions(call, "scan_output_directions", len(series))
-    for k, values in enumerate(series):
+    together = _together(call, operands, count, axes, backwards)
+    if together is not None:
+        state = operands[: len(operands) - count]
+        turned = _directions(call, "scan_output_directions", len(together))
+        for k, series in enumerate(together):
+            axis = normalize_axis((given or [0] * len(together))[k], series.rank)
+            inner = range(1, series.rank)
+            flipped = series.flip(0) if turned[k] else series
+            stacked.append(flipped.transpose(*inner[:axis], 0, *inner[axis:]))
+        return [*state, *stacked]
+    state, rounds = _scanned(call, operands, count, axes, backwards, "")
+    turned = _directions(call, "scan_output_directions", len(rounds))
+    for k, values in enumerate(rounds):
         values = values[::-1] if turned[k] else values
-        axis = normalize_axis((call.attribute("scan_output_axes") or [0] * len(series))[k], values[0].rank + 1)
-        stacked.append(_stacked(values, axis))
+        stacked.append(_stacked(values, normalize_axis((given or [0] * len(rounds))[k], values[0].rank + 1)))
     return [*state, *stacked]
+
+
+def _together(
+    call: Call, operands: list[Value], count: int, axes: Sequence[int], backwards: Sequence[int]
+) -> list[Value] | None:
+    """The series that a scan stacks, rounds in front, where no round depends on the one before; else None."""
+    assert call.inline is not None
+    state, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
+    slices: dict[Node, Value] = {}
+    for k, (v, given, is_turned) in enumerate(zip(scanned, axes, backwards)):
+        axis = normalize_axis(given, v.rank)
+        front = v.transpose(axis, *(d for d in range(v.rank) if d != axis))
+        one = placeholder(f"slice {k} of {call.label}", Type(v.dtype, front.shape[1:]))
+        slices[one] = front.flip(0) if is_turned else front
+    if len({v.shape[0] for v in slices.values()}) != 1 or 0 in (v.shape[0] for v in slices.values()):
+        return None
+    try:
+        found = call.inline(call.required("body"), [*state, *map(Value, slices)], pure=True)
+        if not all(isinstance(v, Value) for v in found):
+            return None
+        results = values_of(found)
+        if any(new.node is not old.node for new, old in zip(results, state)):
+            return None
+        return [all_rounds(v.node, slices) for v in results[len(state) :]]
+    except (ModelError, Apart):
+        return None
 
 
 def _directions(call: Call, name: str, count: int) -> list[int]:
