@@ -72,16 +72,17 @@ class Measure(NamedTuple):
 class OpCosts:
     """Number of narrow-integer multiply-adds in the time of one fp32 multiply-add, by element size.
 
-    Everywhere a register holds twice as many integers of 16 bits, and there are instructions that add their products
-    in pairs; machines with dot products of bytes add four at once.
+    Machines with dot products of bytes add four at once, others two. Integers of 16 bits are multiplied as what they
+    are widened to: on lanes that takes twice as long as it does in floats.
     """
 
-    bytes: int = 2
-    words: int = 2
+    bytes: float = 2
+    words: float = 2
 
     @staticmethod
     def on(device: Device) -> OpCosts:
-        return OpCosts(bytes=4 if device.has_dot4 or any(map(device.has, DOT_PRODUCTS)) else 2)
+        has_dots = device.has_dot4 or any(map(device.has, DOT_PRODUCTS))
+        return OpCosts(bytes=4 if has_dots else 2, words=0.5 if device.lanes(4) > 1 else 2)
 
 
 #: Instruction sets with dot products of bytes.
@@ -102,7 +103,7 @@ def measure(node: Node, prices: OpCosts = RAW) -> Measure:
     if prices != RAW and node.op in ("conv", "matmul") and known.flops:
         size = _narrowest_product(node)
         if size:
-            return known._replace(flops=max(known.flops // (prices.bytes if size == 1 else prices.words), 1))
+            return known._replace(flops=max(int(known.flops / (prices.bytes if size == 1 else prices.words)), 1))
     return known
 
 

@@ -12,11 +12,14 @@ import pytest
 from chance import RANDOM
 from onnx import TensorProto, helper, numpy_helper
 
+from edgec import ops
+from edgec.device.load import load_device
 from edgec.execute.samples import random_inputs
 from edgec.frontend.onnx import import_model
 from edgec.ir.evaluate import run
-from edgec.ir.graph import Graph, Node
+from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.text import show
+from edgec.ir.types import Type
 from edgec.rewrite import simplify
 from edgec.rewrite.measure import OpCosts, is_widening
 
@@ -174,6 +177,16 @@ def test_dot_products_of_bytes_shift_wide_weights() -> None:
     for prices, dtype in ((OpCosts(), "i16"), (OpCosts(bytes=4), "i8")):
         found, _ = simplify(graph, rules, prices=prices)
         assert {a.args[0].type.dtype for n in products(found) for a in n.args if a.args[0].is_const} == {dtype}
+
+
+@pytest.mark.parametrize(("device", "is_integer"), [("x86_64_avx2", False), ("cortex_m7", True)])
+def test_activations_of_sixteen_bits_on_lanes_are_floats(device: str, is_integer: bool) -> None:
+    """Multiplying integers of 32 bits takes longer there, and nothing multiplies 16 bits."""
+    x, w = placeholder("x", Type("u16", (5, 32))), constant(RANDOM.integers(-128, 128, (32, 9)).astype(np.int8))
+    floats = [ops.node("mul", ops.node("cast", n, to="f32"), constant(np.float32(0.01))) for n in (x, w)]
+    graph = Graph((x,), (("y", ops.node("matmul", *floats)),))
+    found, _ = simplify(graph, prices=OpCosts.on(load_device(device)))
+    assert [n.type.dtype == "i32" for n in products(found)] == [is_integer]
 
 
 @pytest.mark.parametrize("name", TRAINED)

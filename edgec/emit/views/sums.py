@@ -140,6 +140,16 @@ class SumsView(PackingView):
         return self.long and loop == self.part_loops[0]
 
     @property
+    def ahead(self) -> int:
+        """Elements of a row of S that are computed on lanes ahead of their products."""
+        return self.params.ahead
+
+    def has_rest(self, loop: Loop) -> bool:
+        """May a row of S end within a vector?"""
+        parts = [loop.extent, *([self.parts.rounds] if self.is_cut(loop) else [])]
+        return any(not isinstance(n, int) or n % self.lanes for n in parts)
+
+    @property
     def step_width(self) -> int:
         """The advance of the panel pointer with every step of the sum."""
         return self.width * self.micro.panel_rows

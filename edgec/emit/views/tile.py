@@ -8,6 +8,7 @@ from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_lanes import access
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.c_text import advanced
+from edgec.emit.views.base import Loop
 from edgec.emit.views.epilogue import HalfEnd, on_vectors
 from edgec.emit.views.sums import Step, SumsView
 from edgec.ir import expr as X
@@ -18,6 +19,8 @@ from edgec.schedule.contract.fp16_sums import COLUMNS
 from edgec.schedule.contract.int8_dot import WORD
 from edgec.schedule.storage import memory_type
 
+#: Multiply-adds of an unrolled loop in a tile of one vector, at most: GCC 12 takes 0.5 s for 240, 5 s for 320.
+MOST_ALONE = 256
 #: The sign bits of the four bytes of a word.
 SIGN_BITS = "(-2139062144)"
 
@@ -36,7 +39,7 @@ class Tile:
         self.name = f"{view.name}_{height}x{vectors}{suffix}"
         self.hoisted: list[str] = []
         self._pointer: tuple[str, dict[Expr, int]] | None = None
-        if p.s.op == "load" and p.s.value in view.pointers:
+        if p.s.op == "load" and p.s.value in view.pointers and not p.ahead:
             self._hoist()
 
     def _at(self, r: int) -> dict[Expr, int]:
@@ -72,6 +75,7 @@ class Tile:
             lines += [*self.lane_lines(v), self.lanes(v)]
         lines += [extent_text(loop.extent) for loop in self.view.sum_loops]
         for r in range(self.rows):
+            lines += [*self.ahead(r)]
             for step in self.view.steps:
                 lines += [*self.broadcast_lines(r), self.broadcast(r, step)]
         return self.view.tile_interface(self.view.indices, lines)
@@ -164,6 +168,14 @@ class Tile:
         """A vector of L without its signs, where it is to have none."""
         return f"ec_abs({vector})" if where.op == "const" else f"ec_abs_if({self.view.names[where]}, {vector})"
 
+    def unrolls(self, loop: Loop) -> bool:
+        """Is the compiler asked to unroll this innermost loop of the sum completely?
+
+        Of a tile of one vector every broadcast has one use, and GCC tries to join all of them with all others.
+        """
+        steps = loop.extent if isinstance(loop.extent, int) else 0
+        return self.view.unrolls(loop) and (self.vectors > 1 or self.rows * steps <= MOST_ALONE)
+
     def prefetched(self, v: int) -> list[str]:
         """The address in the panel to prefetch with vector ``v`` of L, if that begins a cache line."""
         place = v * self.view.params.lanes * self.view.micro.columns
@@ -192,25 +204,41 @@ class Tile:
             parts.append(str(offset))
         return " + ".join(parts)
 
+    def ahead(self, r: int, count: str | None = None) -> list[str]:
+        """Lines that compute elements of a row of S from ``at`` on: a vector, or its first ``count``."""
+        p = self.view.params
+        if not p.ahead:
+            return []
+        inner = p.k[-1]
+        names = {**self.view.names, inner: "at"}
+        printer = Printer(names, self.view.pointers, inner, count, depth=0, prefix=f"a{r}_")
+        value = printer.vector(self._shifted(r))
+        return [*printer.lines, f"ec_store(ahead + {r * p.ahead} + (at - from), {value});"]
+
     def broadcast_lines(self, r: int) -> list[str]:
         """Lines that compute S before it is broadcast."""
-        return self._computed(r)[0] if self._pointer is None else []
+        return self._computed(r)[0] if self._pointer is None and not self.view.params.ahead else []
 
     def broadcast(self, r: int, step: Step) -> str:
         """The elements of S of one row and step, broadcast to all lanes."""
         if step.live:
             return self._word(r, step)
+        if self.view.params.ahead:
+            return f"ec_set1(ahead[{r * self.view.params.ahead} + ({self.view.names[self.view.params.k[-1]]} - from)])"
         if self._pointer is None:
             return f"ec_set1({self._computed(r)[1]})"
         lies, element = memory_type(self.view.params.s), f"s[{self._place(r, self.view.params.k)}]"
         return f"ec_set1({f'ec_from_{lies}({element})' if lies in CODED else element})"
 
     def _computed(self, r: int) -> tuple[list[str], str]:
-        p = self.view.params
-        shifted = X.substitute(p.s, {v: v + far if v is p.m else X.const(far) for v, far in self._at(r).items()})
         printer = Printer(self.view.names, self.view.pointers, depth=0, prefix=f"a{r}_")
-        text = printer.value(shifted)
+        text = printer.value(self._shifted(r))
         return printer.lines, text
+
+    def _shifted(self, r: int) -> Expr:
+        """An element of S of sum ``r``."""
+        p = self.view.params
+        return X.substitute(p.s, {v: v + far if v is p.m else X.const(far) for v, far in self._at(r).items()})
 
     def _word(self, r: int, step: Step) -> str:
         """The elements of S for a step of several elements (of ``tall`` rows), or for the remainder."""

@@ -27,12 +27,14 @@ from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.added import Added
 from edgec.schedule.contract import decisions
+from edgec.schedule.contract.ahead import ahead_of
 from edgec.schedule.contract.bf16_dot import packed_pairs
 from edgec.schedule.contract.epilogue import scaled
 from edgec.schedule.contract.fp16_epilogue import fp16_epilogue
 from edgec.schedule.contract.fp16_sums import Fp16Accumulation, in_fp16
 from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_inside, with_numbers_in_memory
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
+from edgec.schedule.contract.micro_kernels.fma import FMA
 from edgec.schedule.contract.operands import Operands, operands
 from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, packed_blocks, packing_cycles
 from edgec.schedule.contract.parts import Parts, parts_of_long
@@ -83,6 +85,7 @@ class Contract(BlockSchedule):
     long: Parts | None = None  # a long sum in fp32 is added up in parts
     decided: tuple[str, ...] = ()  # decisions beyond the tile, as words of the variant
     magnitudes: Expr | None = None  # those of L are multiplied where this is 1: always, or in rows or loops
+    ahead: int = 0  # elements of a row of S that are computed on lanes ahead of their products
 
     @property
     def micro(self) -> MicroKernel:
@@ -309,7 +312,7 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
         o.outer, o.panel_outer, o.m, o.n, k, s, o.l, o.mode, None, epilogue, o.accumulator, store, address, rows,
         vectors, device.vector_lanes, 1, False, micro.name, dots, o.window, device.unroll, fp16, panel_dtype,
         bias, parts_of_long([*map(most, k)]) if micro.rounds_sums and micro.order is None else None,
-        magnitudes=o.magnitudes,
+        magnitudes=o.magnitudes, ahead=ahead_of(s, k, device) if micro is FMA and fp16 is None else 0,
     ), device)  # fmt: skip
 
 
