@@ -16,6 +16,7 @@ from edgec.compress.prune import Pruning, prune
 from edgec.compress.retrain.train import Bind
 from edgec.device.load import load_device
 from edgec.device.probe import usable_cores
+from edgec.differentiate.taps import by_taps
 from edgec.emit.language import WGSL, language_of
 from edgec.emit.partitioned import partitioned_files
 from edgec.emit.project import Project, files
@@ -95,6 +96,7 @@ def simplify(graph: Graph, context: Context) -> Simplified:
     known = load_rules(o.rules)
     require_known(o.disable_rules, [r.name for r in known], "--disable-rule", "rule")
     rules = [r for r in known if r.name not in o.disable_rules]
+    graph = by_taps(graph) if o.device.is_gpu else graph
     simpler, applied = simplify_graph(outputs_alone(graph), rules, numeric=o.numeric, prices=prices)
     return Simplified(outputs_apart(simpler, graph), applied)
 
