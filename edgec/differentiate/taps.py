@@ -17,21 +17,26 @@ from edgec.ops import graphs
 WIDE, TAPS = 8, 64
 
 
-def by_taps(graph: Graph) -> Graph:
-    """The graph with products for each tap in place of convolutions by images; the same where there are none."""
+def by_taps(graph: Graph, narrow: bool) -> Graph:
+    """The graph with products for each tap in place of convolutions by images; the same where there are none.
+
+    Those of a few channels are left as they are unless ``narrow``.
+    """
 
     def change(n: Node, args: tuple[Node, ...]) -> Node:
         new = n if args == n.args else ops.node(n.op, *args, **n.attributes)
-        return _products(new) if _is_by_image(new) else new
+        return _products(new) if _is_by_image(new, narrow) else new
 
-    return rewrite(graph, change) if any(map(_is_by_image, graph.nodes())) else graph
+    return rewrite(graph, change) if any(_is_by_image(n, narrow) for n in graph.nodes()) else graph
 
 
-def _is_by_image(n: Node) -> bool:
+def _is_by_image(n: Node, narrow: bool) -> bool:
     """Is this a convolution by values that a run computes, which are larger than its result?"""
     if n.op != "conv" or n.args[1].is_const or not n.type.is_fixed:
         return False
     (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
+    if not narrow and n.attributes["groups"] == 1 and channels < WIDE:
+        return False
     is_wide = channels > 1 and max(channels, outputs // n.attributes["groups"]) >= WIDE
     return is_wide and prod(taps) <= TAPS and prod(taps) < prod(pixels)
 

@@ -116,10 +116,14 @@ def _weights_back(n: Node, g: Node) -> Node:
     sizes = zip(n.type.shape[2:], strides, kernel, dilations)
     space = [(extent - 1) * s + (k - 1) * d + 1 for extent, s, k, d in sizes]  # no window fits beyond the last tap
     x = graphs.part(x, (0,) * x.type.rank, (batch, channels, *space))
-    turned = [2, 1, 0, *range(3, len(space) + 3)]
-    split = graphs.reshape(x, (batch, groups, per_group, *space))
-    images = graphs.reshape(graphs.transpose(split, turned), (per_group, groups * batch, *space))
-    filters = graphs.transpose(g, [1, 0, *range(2, n.type.rank)])
+    swapped = [1, 0, *range(2, n.type.rank)]
+    if groups == 1:
+        images = graphs.transpose(x, swapped)
+    else:
+        split = graphs.reshape(x, (batch, groups, per_group, *space))
+        turned = graphs.transpose(split, [2, 1, 0, *range(3, len(space) + 3)])
+        images = graphs.reshape(turned, (per_group, groups * batch, *space))
+    filters = graphs.transpose(g, swapped)
     y = node("conv", images, filters, strides=dilations, dilations=strides, groups=groups)
     return graphs.transpose(y, [1, 0, *range(2, n.type.rank)])
 

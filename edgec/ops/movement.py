@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, product
+from itertools import accumulate
 from math import prod
 
 from edgec.errors import ModelError, Unequal
@@ -66,25 +66,39 @@ def pad(x: Tensor, *, before: tuple[int, ...], after: tuple[int, ...], value: fl
 
 @op
 def windows(
-    x: Tensor, *, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], columns: int
+    x: Tensor,
+    *,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    before: tuple[int, ...],
+    places: tuple[int, ...],
+    columns: int,
 ) -> Formula:
-    """The windows of a convolution of x [N, C, S...] side by side, without padding: y [N, ..., columns].
+    """The windows of a convolution of x [N, C, S...] as the rows of a matrix [N * places, columns].
 
-    A row has the elements of one window, [C, K...] in row-major order, then zeros up to ``columns``.
+    A row has the elements [C, K...] of a window in row-major order, then zeros up to ``columns``. The first window
+    begins ``before`` elements ahead of x; there and behind x are zeros.
     """
     batch, channels, *space = x.shape
     inner = (channels, *kernel)
     if len(space) != len(kernel) or columns < prod(inner):
         raise ModelError(f"{columns} columns for windows of {kernel} over {x.shape}")
-    shape = [max((n - (k - 1) * d - 1) // s + 1, 0) for n, k, s, d in zip(space, kernel, strides, dilations)]
 
-    def body(*i: X.Expr) -> X.Expr:
-        n, *position, column = i
+    def body(row: X.Expr, column: X.Expr) -> X.Expr:
+        n, *position = positions.delinearize(row, (batch, *places))
         c, *k = positions.delinearize(column, inner)
-        source = [p * s + q * d for p, s, q, d in zip(position, strides, k, dilations)]
-        return X.select(column < prod(inner), x[(n, c, *source)], X.const(0, x.dtype))
+        inside = column < prod(inner)
+        source = []
+        for extent, place, tap, d in zip(space, position, k, range(len(space))):
+            at = place * strides[d] + tap * dilations[d] - before[d]
+            last = (places[d] - 1) * strides[d] + (kernel[d] - 1) * dilations[d] - before[d]
+            inside = inside & (at >= 0) if before[d] > 0 else inside
+            inside = inside & (at < extent) if last >= extent else inside
+            source.append(at)
+        return X.select(inside, x[(n, c, *source)], X.const(0, x.dtype))
 
-    return compute((batch, *shape, columns), body)
+    return compute((batch * prod(places), columns), body)
 
 
 @op
@@ -181,30 +195,6 @@ def _slice_back(n: Node, g: Node, k: int) -> Node:
     g = graphs.spread(g, [abs(step) for step in steps])
     after = [extent - low - count for extent, low, count in zip(x.type.shape, lows, g.type.shape)]
     return graphs.pad(g, lows, after)
-
-
-@adjoint("windows")
-def _windows_back(n: Node, g: Node, k: int) -> Node:
-    """Of every tap the places that its windows begin at, in x: each is added up there."""
-    (x,) = n.args
-    kernel, strides, dilations = (n.attributes[name] for name in ("kernel", "strides", "dilations"))
-    (batch, channels, *space), places = x.type.shape, n.type.shape[1:-1]
-    inner = (channels, *kernel)
-    g = graphs.part(g, (0,) * g.type.rank, (*n.type.shape[:-1], prod(inner)))
-    g = graphs.reshape(g, (batch, *places, *inner))
-    found = []
-    for tap in product(*map(range, kernel)):
-        own = graphs.part(g, (0,) * (len(places) + 2) + tap, (batch, *places, channels, *(1 for _ in tap)))
-        own = graphs.reshape(own, (batch, *places, channels))
-        own = graphs.transpose(own, [0, len(places) + 1, *range(1, len(places) + 1)])
-        own = graphs.spread(own, [1, 1, *strides])
-        before = [0, 0, *(t * d for t, d in zip(tap, dilations))]
-        after = [a - b - c for a, b, c in zip(x.type.shape, before, own.type.shape)]
-        found.append(graphs.pad(own, before, after))
-    total = found[0]
-    for part in found[1:]:
-        total = node("add", total, part)
-    return total
 
 
 @adjoint("pad")

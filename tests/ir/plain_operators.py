@@ -23,6 +23,24 @@ def conv(x: Array, w: Array, strides: tuple[int, ...], dilations: tuple[int, ...
     return y
 
 
+def windows(
+    x: Array,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    before: tuple[int, ...],
+    places: tuple[int, ...],
+    columns: int,
+) -> Array:
+    y = np.zeros((x.shape[0], *places, columns), x.dtype)
+    for n, *place in np.ndindex(x.shape[0], *places):
+        for column, (c, *tap) in enumerate(np.ndindex(x.shape[1], *kernel)):
+            at = [p * s + t * d - b for p, s, t, d, b in zip(place, strides, tap, dilations, before)]
+            if all(0 <= a < extent for a, extent in zip(at, x.shape[2:])):
+                y[(n, *place, column)] = x[(n, c, *at)]
+    return y.reshape(-1, columns)
+
+
 def scattered(x: Array, at: Array, updates: Array, axis: int, combine: Callable[[Any, Any], Any]) -> Array:
     y = x.copy()
     for place in np.ndindex(*at.shape):

@@ -8,28 +8,36 @@ The gradient for the weights of such a convolution is a product of the same wind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from edgec import ops
-from edgec.device.device import Device, has_tensor_cores
+from edgec.device.device import Device
 from edgec.ir.graph import Graph, Node, constant, rewrite
 from edgec.ir.types import DTYPES
 from edgec.ops import graphs
-from edgec.schedule.gpu.tiles import cycles, multiplied, tile_for
+from edgec.schedule.gpu.tiles import cycles, has_tensor_cores, tile_for
 
 #: Rows of windows are padded to a multiple of so many elements: pieces of 16 bytes, of halves too.
 PIECE = 8
 #: Instructions that load and store an element of a window, of the four that a multiprocessor issues at once.
 INSTRUCTIONS, ISSUED = 25, 4
-#: The size of stored windows, as a part of the device's second cache: beyond it they would come from memory.
-ROOM = 2.0
+#: The cost of one kernel more, in starts of a product.
+LAUNCH = 2.0
+#: Operators that leave a picture's elements where they are.
+_KEPT = ("pad", "slice", "cast")
+
+
+def stores_windows(device: Device) -> bool:
+    """Has the device kernels that gain by it?"""
+    return device.language == "cuda" and has_tensor_cores(device)
 
 
 def with_stored_windows(graph: Graph, device: Device) -> Graph:
     """The graph with products of stored windows in place of those convolutions for which the model of tiles says so."""
-    if not has_tensor_cores(device) or device.language != "cuda":
+    if not stores_windows(device):
         return graph
     changed = {n for n in graph.nodes() if n.op == "conv" and (_pays(n, device) or _is_by_image(n))}
 
@@ -48,7 +56,7 @@ def _pays(n: Node, device: Device) -> bool:
     if not (n.type.is_fixed and x.type.is_fixed) or n.attributes["groups"] != 1 or n.type.dtype != "f32":
         return False
     (outputs, channels, *kernel), (batch, _, *places) = w.type.shape, n.type.shape
-    if 0 in n.type.shape or not _by_elements(x, channels):
+    if 0 in n.type.shape or prod(kernel) == 1 or not _by_elements(x, channels):
         return False
     rows, depth = batch * prod(places), channels * prod(kernel)
     columns = _whole(depth)
@@ -56,12 +64,12 @@ def _pays(n: Node, device: Device) -> bool:
     stored = tile_for(1, rows, outputs, columns, device, piece=16)
     gain = cycles(own, 1, rows, outputs, depth, device, 0) - cycles(stored, 1, rows, outputs, columns, device, 16)
     lanes = 32 * ISSUED * device.gpu.multiprocessors
-    return gain > device.costs.tensor_tile.start + rows * columns * INSTRUCTIONS / lanes
+    return gain > LAUNCH * device.costs.tensor_tile.start + rows * columns * INSTRUCTIONS / lanes
 
 
 def _by_elements(x: Node, channels: int) -> bool:
     """Do the channels of a picture lie apart, or are they too few for a piece? Values of kernels have theirs together."""
-    while x.op in ("pad", "slice", "cast") or (len(x.args) == 1 and x.op not in ("input", "const", "reduce")):
+    while len(x.args) == 1 and x.op in _KEPT:
         x = x.args[0]
     return channels % PIECE != 0 or x.op == "input"
 
@@ -78,9 +86,8 @@ def _product(n: Node) -> Node:
     """[N * places, C * taps] by [C * taps, O]."""
     x, w = n.args
     (outputs, channels, *kernel), (batch, _, *places) = w.type.shape, n.type.shape
-    depth = channels * prod(kernel)
-    rows = _rows(x, kernel, n.attributes["strides"], n.attributes["dilations"])
-    y = ops.node("matmul", rows, _turned(w, outputs, depth, rows.type.shape[1]))
+    rows = _rows(x, kernel, places, n.attributes["strides"], n.attributes["dilations"])
+    y = ops.node("matmul", rows, _turned(w, outputs, channels * prod(kernel), rows.type.shape[1]))
     y = graphs.reshape(y, (batch, *places, outputs))
     return graphs.transpose(y, [0, n.type.rank - 1, *range(1, n.type.rank - 1)])
 
@@ -89,22 +96,47 @@ def _by_image(n: Node) -> Node:
     """[O, N * places] by [N * places, C * taps], of [C, N, ..] by [O, N, places]."""
     x, g = n.args
     (channels, outputs, *taps), (_, batch, *places) = n.type.shape, g.type.shape
-    perm = [1, 0, *range(2, n.type.rank)]
-    is_turned = x.op == "transpose" and list(x.attributes["perm"]) == perm
-    x = x.args[0] if is_turned else graphs.transpose(x, perm)
-    strides, dilations = n.attributes["dilations"], n.attributes["strides"]
-    rows = _rows(x, taps, strides, dilations)
-    seeds = graphs.reshape(g, (outputs, batch * prod(places)))
-    y = ops.node("matmul", seeds, rows)
+    swapped = [1, 0, *range(2, n.type.rank)]
+    rows = _rows(graphs.transpose(x, swapped), taps, places, n.attributes["dilations"], n.attributes["strides"])
+    y = ops.node("matmul", graphs.reshape(g, (outputs, batch * prod(places))), rows)
     y = graphs.part(y, (0, 0), (outputs, channels * prod(taps)))
-    return graphs.transpose(graphs.reshape(y, (outputs, channels, *taps)), perm)
+    return graphs.transpose(graphs.reshape(y, (outputs, channels, *taps)), swapped)
 
 
-def _rows(x: Node, kernel: list[int], strides: tuple[int, ...], dilations: tuple[int, ...]) -> Node:
-    """The windows as a matrix, each a row."""
-    columns = _whole(x.type.shape[1] * prod(kernel))
-    windows = ops.node("windows", x, kernel=tuple(kernel), strides=strides, dilations=dilations, columns=columns)
-    return graphs.reshape(windows, (windows.type.elements // columns, columns))
+def _rows(
+    x: Node, kernel: Sequence[int], places: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> Node:
+    x, before = _origin(x)
+    return ops.node(
+        "windows", x, kernel=tuple(kernel), strides=strides, dilations=dilations, before=before, places=tuple(places),
+        columns=_whole(x.type.shape[1] * prod(kernel)),
+    )  # fmt: skip
+
+
+def _origin(x: Node) -> tuple[Node, tuple[int, ...]]:
+    """The value that x is a part of, with zeros around it, and how far x begins before it along S...
+
+    So a convolution and its gradient have the same windows. x is read nowhere outside of its extents.
+    """
+    swapped, before, is_padded, found = (1, 0, *range(2, x.type.rank)), [0] * x.type.rank, False, x
+    is_swapped = False
+    best = x, tuple(before[2:])
+    while True:
+        a = found.attributes
+        if found.op == "transpose" and a["perm"] == swapped:
+            is_swapped = not is_swapped
+        elif found.op == "slice" and not is_padded and set(a["steps"]) == {1} and not any(a["starts"][:2]):
+            if found.type.shape[:2] != found.args[0].type.shape[:2]:
+                return best
+            before = [b - s for b, s in zip(before, a["starts"])]
+        elif found.op == "pad" and not is_padded and not a["value"] and not any((*a["before"][:2], *a["after"][:2])):
+            before = [b + p for b, p in zip(before, a["before"])]
+            is_padded = True
+        else:
+            return best
+        (found,) = found.args
+        if not is_swapped:
+            best = found, tuple(before[2:])
 
 
 def _turned(w: Node, outputs: int, depth: int, columns: int) -> Node:
