@@ -87,7 +87,7 @@ def windows(
 
     def body(row: X.Expr, column: X.Expr) -> X.Expr:
         n, *position = positions.delinearize(row, (batch, *places))
-        c, *k = positions.delinearize(column, inner)
+        c, k = column // prod(kernel), positions.delinearize(column, kernel)
         inside = column < prod(inner)
         source = []
         for extent, place, tap, d in zip(space, position, k, range(len(space))):
