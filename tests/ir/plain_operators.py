@@ -8,6 +8,11 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray
+#: Attributes of windows over two channels.
+WINDOWS: tuple[dict[str, Any], ...] = (
+    {"kernel": (3, 2), "strides": (2, 1), "dilations": (1, 2), "before": (1, 0), "places": (3, 4), "columns": 14},
+    {"kernel": (2, 2), "strides": (1, 1), "dilations": (1, 1), "before": (-1, 2), "places": (3, 8), "columns": 8},
+)
 
 
 def conv(x: Array, w: Array, strides: tuple[int, ...], dilations: tuple[int, ...], groups: int) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chance import RANDOM
-from plain_operators import conv, last, pcg4d, scattered, scattered_nd, windows
+from plain_operators import WINDOWS, conv, last, pcg4d, scattered, scattered_nd, windows
 
 from edgec import ops
 from edgec.errors import ModelError
@@ -170,14 +170,7 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
          lambda: apply("slice", A, starts=(1, 2, 1), steps=(1, -2, 1), shape=(1, 2, 2))),
         (A[:, :0], lambda: apply("slice", A, starts=(0, 0, 0), steps=(1, 1, 1), shape=(2, 0, 4))),
     ],
-    "windows": [
-        (windows(W, (3, 2), (2, 1), (1, 2), (1, 0), (3, 4), 14),
-         lambda: apply("windows", W, kernel=(3, 2), strides=(2, 1), dilations=(1, 2), before=(1, 0), places=(3, 4),
-                       columns=14)),
-        (windows(W, (2, 2), (1, 1), (1, 1), (-1, 2), (3, 8), 8),
-         lambda: apply("windows", W, kernel=(2, 2), strides=(1, 1), dilations=(1, 1), before=(-1, 2), places=(3, 8),
-                       columns=8)),
-    ],
+    "windows": [(windows(W, **s), lambda s=s: apply("windows", W, **s)) for s in WINDOWS],
     "pad": [
         (np.pad(A, ((0, 0), (2, 1), (0, 3)), constant_values=-np.inf),
          lambda: apply("pad", A, before=(0, 2, 0), after=(0, 1, 3), value=-np.inf)),
