@@ -38,7 +38,7 @@ def _is_by_image(n: Node, narrow: bool) -> bool:
     if not narrow and n.attributes["groups"] == 1 and channels < WIDE:
         return False
     is_wide = channels > 1 and max(channels, outputs // n.attributes["groups"]) >= WIDE
-    return is_wide and prod(taps) <= TAPS and prod(taps) < prod(pixels)
+    return bool(is_wide and prod(taps) <= TAPS and prod(taps) < prod(pixels))
 
 
 def _products(n: Node) -> Node:
@@ -65,4 +65,6 @@ def _products(n: Node) -> Node:
         else:
             turned = ops.node("matmul", graphs.transpose(seeds, [0, 2, 1]), seen(tap))
         found.append(graphs.reshape(turned, (outputs, channels, 1)))
-    return graphs.transpose(graphs.reshape(graphs.concat(found, 2), (outputs, channels, *taps)), [1, 0, *range(2, n.type.rank)])
+    return graphs.transpose(
+        graphs.reshape(graphs.concat(found, 2), (outputs, channels, *taps)), [1, 0, *range(2, n.type.rank)]
+    )

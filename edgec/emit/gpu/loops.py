@@ -45,7 +45,7 @@ class MapView(GpuView):
         for k, v in enumerate(p.inside):
             printer.enter(v, f"e{k}", k + 2)
             heads.append("  " * (k + 1) + self.syntax.loop(f"e{k}", extent_text(extent(v))))
-        if p.apart:
+        if p.apart and p.lane is not None:
             each = [printer.value(X.substitute(p.body, {p.lane: p.lane + j})) for j in range(p.width)]
             value = f"ec_make({', '.join(each)})"
         else:

@@ -169,7 +169,7 @@ def _are_apart(body: Expr, store: Buffer, address: Expr, lane: Expr) -> bool:
 
 
 def _one_by_one(found: GpuMap, device: Device) -> GpuMap:
-    """The map with a part of its innermost loop beside the lane inside of a thread, which finds positions once for all."""
+    """The map with a part of its innermost loop in a thread, which finds the positions along the lane once for all."""
     if found.lane is None or not found.loops:
         return found
     *outer, last = found.loops

@@ -68,7 +68,7 @@ def _pays(n: Node, device: Device) -> bool:
 
 
 def _by_elements(x: Node, channels: int) -> bool:
-    """Do the channels of a picture lie apart, or are they too few for a piece? Values of kernels have theirs together."""
+    """Do the channels of a value lie apart, as in a picture that is given, or are they too few for a piece?"""
     while len(x.args) == 1 and x.op in _KEPT:
         x = x.args[0]
     return channels % PIECE != 0 or x.op == "input"
@@ -79,7 +79,7 @@ def _is_by_image(n: Node) -> bool:
     if n.op != "conv" or n.args[1].is_const or not n.type.is_fixed or n.attributes["groups"] != 1:
         return False
     (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
-    return channels < PIECE <= outputs and prod(taps) < prod(pixels) and n.type.dtype == "f32"
+    return bool(channels < PIECE <= outputs and prod(taps) < prod(pixels) and n.type.dtype == "f32")
 
 
 def _product(n: Node) -> Node:
