@@ -37,7 +37,7 @@ def text(rows: Sequence[Row]) -> str:
     timed.sort(key=lambda r: (r["network"], r["precision"]))
     modes = [m for m in MODES if any(m in r.get("torch", {}) for r in timed)]
     table = [
-        [r["network"], r["precision"], _error(r), str(r["kernels"]), f"{r['ms']:.3f}",
+        [r["network"] + " *" * _is_older(r, rows), r["precision"], _error(r), str(r["kernels"]), f"{r['ms']:.3f}",
          *(_shown(r.get("torch", {}).get(m)) for m in modes), _faster(r, half)]
         for r in timed
     ]  # fmt: skip
@@ -46,10 +46,22 @@ def text(rows: Sequence[Row]) -> str:
     left = [r for r in rows if r not in timed]
     if left:
         parts.append("## Not timed\n\n" + markdown(["row", "reason"], [[r["name"], _reason(r)] for r in left]))
-    known = next((r["machine"] for r in rows if "machine" in r), {})
+    older = sorted({_date(r) for r in timed if _is_older(r, rows)})
+    if older:
+        parts.append(f"Rows with * are of another run, of {', '.join(older)}, and of the code of that day.")
+    known = next((r["machine"] for r in rows if "machine" in r and not _is_older(r, rows)), {})
     commands = "\n".join(dict.fromkeys(f"python -m benchmarks.gpu.precisions {r['command']}" for r in rows))
     parts.append(f"{known.get('date')}; {known.get('gpu')}; PyTorch {known.get('torch')}.\n\n```sh\n{commands}\n```")
     return "\n\n".join(p.strip() for p in parts) + "\n"
+
+
+def _date(row: Row) -> str:
+    return str(row.get("machine", {}).get("date", ""))
+
+
+def _is_older(row: Row, rows: Sequence[Row]) -> bool:
+    """Is a row kept from an earlier day than the last?"""
+    return _date(row) < max(map(_date, rows))
 
 
 def _summary(timed: Sequence[Row], half: dict[str, float]) -> str:

@@ -28,7 +28,7 @@ class Draft:
         self.users = graph.users()
         self.order = {n: k for k, n in enumerate(graph.nodes())}
         self.conditions = conditions(graph.nodes())  # of branches: stored in memory, as calls of kernels depend on them
-        self.results = graph.results()
+        self.results = graph.results() | {n for n in self.order if n.op == "windows"}  # made to be stored
         self.composer = Composer(mode.updatable)
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
         self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes

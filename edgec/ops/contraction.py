@@ -80,7 +80,7 @@ def conv(x: Tensor, w: Tensor, *, strides: tuple[int, ...], dilations: tuple[int
 
 @adjoint("conv")
 def _conv_back(n: Node, g: Node, k: int) -> Node:
-    """For x a transposed convolution of the gradient by w; for w matrix products, or a convolution by the gradient.
+    """For x a transposed convolution of the gradient by w; for w a convolution of x by the gradient.
 
     In that channels and batch change places, strides are dilations, and dilations strides.
     """
@@ -109,19 +109,22 @@ def _ends(x: Node) -> graphs.Shape:
 
 
 def _weights_back(n: Node, g: Node) -> Node:
-    """The gradient for the weights of a convolution."""
+    """The gradient for the weights of a convolution: a convolution by the gradient, with as many results as taps."""
     x, w = n.args
     strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
-    per_group = w.type.shape[1]
-    if per_group > 1 and max(per_group, w.type.shape[0] // groups) >= _WIDE and prod(w.type.shape[2:]) <= _TAPS:
-        return _weights_by_taps(n, g)
-    (batch, _, *space), (outputs, _, *kernel) = x.type.shape, w.type.shape
-    turned = [2, 1, 0, *range(3, len(space) + 3)]
-    split = graphs.reshape(x, (batch, groups, per_group, *space))
-    images = graphs.reshape(graphs.transpose(split, turned), (per_group, groups * batch, *space))
-    filters = graphs.transpose(g, [1, 0, *range(2, n.type.rank)])
+    (batch, channels, *_), (_, per_group, *kernel) = x.type.shape, w.type.shape
+    sizes = zip(n.type.shape[2:], strides, kernel, dilations)
+    space = [(extent - 1) * s + (k - 1) * d + 1 for extent, s, k, d in sizes]  # no window fits beyond the last tap
+    x = graphs.part(x, (0,) * x.type.rank, (batch, channels, *space))
+    swapped = [1, 0, *range(2, n.type.rank)]
+    if groups == 1:
+        images = graphs.transpose(x, swapped)
+    else:
+        split = graphs.reshape(x, (batch, groups, per_group, *space))
+        turned = graphs.transpose(split, [2, 1, 0, *range(3, len(space) + 3)])
+        images = graphs.reshape(turned, (per_group, groups * batch, *space))
+    filters = graphs.transpose(g, swapped)
     y = node("conv", images, filters, strides=dilations, dilations=strides, groups=groups)
-    y = graphs.part(y, (0,) * y.type.rank, (per_group, outputs, *kernel))  # windows that fit beyond the last tap
     return graphs.transpose(y, [1, 0, *range(2, n.type.rank)])
 
 
@@ -150,37 +153,6 @@ def _is_by_channel(factor: Node, g: Node) -> bool:
 def _fewer(a: Extent, b: Extent) -> bool:
     """Is one number known to be less than the other?"""
     return isinstance(a, int) and isinstance(b, int) and a < b
-
-
-#: Channels from which on, and taps up to which, the weights of a convolution get their gradient tap by tap.
-_WIDE, _TAPS = 8, 64
-
-
-def _weights_by_taps(n: Node, g: Node) -> Node:
-    """The gradient for weights as a matrix product for each tap, of all pixels: the greater side is that of lanes."""
-    x, w = n.args
-    strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
-    (outputs, per_group, *kernel), (batch, _, *space) = w.type.shape, n.type.shape
-
-    def by_pixel(values: Node, channels: Extent) -> Node:
-        """[groups, pixels, channels]"""
-        split = graphs.reshape(values, (batch, groups, channels, *space))
-        rank = split.type.rank
-        return graphs.reshape(
-            graphs.transpose(split, [1, 0, *range(3, rank), 2]), (groups, graphs.elements((batch, *space)), channels)
-        )
-
-    seeds = by_pixel(g, outputs // groups)
-    taps = []
-    for tap in product(*(range(size) for size in kernel)):
-        starts = (0, 0, *(t * d for t, d in zip(tap, dilations)))
-        seen = by_pixel(graphs.part(x, starts, (*x.type.shape[:2], *space), (1, 1, *strides)), per_group)
-        if outputs // groups > per_group:
-            product_of = _turned(node("matmul", _turned(seen), seeds))
-        else:
-            product_of = node("matmul", _turned(seeds), seen)
-        taps.append(graphs.reshape(product_of, (outputs, per_group, 1)))
-    return graphs.reshape(graphs.concat(taps, 2), w.type.shape)
 
 
 def transposed_conv(

@@ -65,6 +65,43 @@ def pad(x: Tensor, *, before: tuple[int, ...], after: tuple[int, ...], value: fl
 
 
 @op
+def windows(
+    x: Tensor,
+    *,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    before: tuple[int, ...],
+    places: tuple[int, ...],
+    columns: int,
+) -> Formula:
+    """The windows of a convolution of x [N, C, S...] as the rows of a matrix [N * places, columns].
+
+    A row has the elements [C, K...] of a window in row-major order, then zeros up to ``columns``. The first window
+    begins ``before`` elements ahead of x; there and behind x are zeros.
+    """
+    batch, channels, *space = x.shape
+    inner = (channels, *kernel)
+    if len(space) != len(kernel) or columns < prod(inner):
+        raise ModelError(f"{columns} columns for windows of {kernel} over {x.shape}")
+
+    def body(row: X.Expr, column: X.Expr) -> X.Expr:
+        n, *position = positions.delinearize(row, (batch, *places))
+        c, k = column // prod(kernel), positions.delinearize(column, kernel)
+        inside = column < prod(inner)
+        source = []
+        for extent, place, tap, d in zip(space, position, k, range(len(space))):
+            at = place * strides[d] + tap * dilations[d] - before[d]
+            last = (places[d] - 1) * strides[d] + (kernel[d] - 1) * dilations[d] - before[d]
+            inside = inside & (at >= 0) if before[d] > 0 else inside
+            inside = inside & (at < extent) if last >= extent else inside
+            source.append(at)
+        return X.select(inside, x[(n, c, *source)], X.const(0, x.dtype))
+
+    return compute((batch * prod(places), columns), body)
+
+
+@op
 def concat(*parts: Tensor, axis: int) -> Formula:
     first = parts[0]
     for p in parts[1:]:

@@ -16,6 +16,7 @@ from edgec.compress.prune import Pruning, prune
 from edgec.compress.retrain.train import Bind
 from edgec.device.load import load_device
 from edgec.device.probe import usable_cores
+from edgec.differentiate.taps import by_taps
 from edgec.emit.language import WGSL, language_of
 from edgec.emit.partitioned import partitioned_files
 from edgec.emit.project import Project, files
@@ -51,6 +52,7 @@ from edgec.rewrite.measure import OpCosts
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.contract.micro_kernel import load_micro_kernels
 from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.gpu.stored_windows import stores_windows, with_stored_windows
 from edgec.schedule.levels import choices_of, with_levels
 from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.parts import joined
@@ -95,6 +97,7 @@ def simplify(graph: Graph, context: Context) -> Simplified:
     known = load_rules(o.rules)
     require_known(o.disable_rules, [r.name for r in known], "--disable-rule", "rule")
     rules = [r for r in known if r.name not in o.disable_rules]
+    graph = by_taps(graph, narrow=not stores_windows(o.device)) if o.device.is_gpu else graph
     simpler, applied = simplify_graph(outputs_alone(graph), rules, numeric=o.numeric, prices=prices)
     return Simplified(outputs_apart(simpler, graph), applied)
 
@@ -204,7 +207,7 @@ def _fused(compressed: Compressed, context: Context) -> Plan:
 
 
 def _planned(compressed: Compressed, context: Context) -> Plan:
-    o, graph = context.options, compressed.graph
+    o, graph = context.options, with_stored_windows(compressed.graph, context.options.device)
     prices = context.prices if context.prices is not None else prices_for(o)
     names = [name for n in graph.operations() for name in graph.names(n)]
     require_known(o.materialize, names, "--materialize", "node")

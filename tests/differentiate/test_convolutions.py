@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 from chance import RANDOM
@@ -9,6 +11,7 @@ from small_graphs import value
 
 from edgec import ops
 from edgec.differentiate import gradients
+from edgec.differentiate.taps import by_taps
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 
@@ -70,3 +73,25 @@ def test_both_gradients(case: tuple) -> None:  # type: ignore[type-arg]
         want["x"][place] += given["seed"][n, o, i, j] * given["w"][o]
     for name, array in want.items():
         np.testing.assert_allclose(got[name], array, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("narrow", [True, False], ids=["narrow too", "wide"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_product_for_each_tap(case: tuple, narrow: bool) -> None:  # type: ignore[type-arg]
+    """Wide convolutions by the gradient become products of matrices, with the same results."""
+    channels, outputs, groups, kernel, strides, dilations = case
+    x = value("x", 2, channels, 9, 10, dtype="f64")
+    w = value("w", outputs, channels // groups, *kernel, dtype="f64")
+    y = ops.node("conv", x, w, strides=strides, dilations=dilations, groups=groups)
+    seed = value("seed", *y.type.shape, dtype="f64")
+    (by_w,) = gradients(y, [w], seed=seed)
+    assert by_w is not None
+    graph = Graph((x, w, seed), (("w", by_w),))
+    turned = by_taps(graph, narrow)
+    is_wide = channels > groups and max(channels, outputs) // groups >= 8 and prod(kernel) <= 64
+    is_wide &= prod(kernel) < prod(y.type.shape[2:])
+    is_wide &= narrow or groups > 1 or channels >= 8
+    products = sum(n.op == "matmul" for n in turned.nodes())
+    assert products == (prod(kernel) if is_wide else 0)
+    given = {n.attributes["name"]: RANDOM.standard_normal(n.type.shape) for n in (x, w, seed)}
+    np.testing.assert_allclose(evaluate.run(turned, given)["w"], evaluate.run(graph, given)["w"], atol=1e-10)

@@ -32,8 +32,8 @@ def flat(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
 
 
 def devices() -> Iterator[str]:
-    """The value of every field that most devices have, then the devices with another."""
-    rows = {d.name: dict(flat(asdict(d))) for d in list_devices() if d.name != "host"}
+    """The value of every field that most devices have, then those with another, but those of this machine."""
+    rows = {d.name: dict(flat(asdict(d))) for d in list_devices() if not d.name.startswith("host")}
     keys = dict.fromkeys(key for row in rows.values() for key in row)
     usual = {key: Counter(row.get(key, "") for row in rows.values()).most_common(1)[0][0] for key in keys}
     yield from (f"{key} = {value}" for key, value in usual.items())

@@ -66,6 +66,8 @@ CASES = {
     "pieces of 8 bytes": _product(132, 260, 260, "sl", epilogue=True),
     "a long sum": _product(128, 128, 1100, "l", epilogue=True),
     "an epilogue": _product(130, 272, 256, "", epilogue=True),
+    "192 columns": _product(128, 192, 256, epilogue=True),
+    "192 columns, turned": _product(130, 380, 260, "sl"),
 }
 
 
@@ -81,6 +83,13 @@ def test_products_are_those_of_the_formulas(name: str, tmp_path: Path) -> None:
     want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
     for port, got in network(given).items():
         assert np.abs(got - want[port]).max() <= 2e-3 * np.abs(want[port]).max(), port
+
+
+@pytest.mark.usefixtures("groups_alone")
+@pytest.mark.parametrize("turns", ["", "sl"])
+def test_tiles_of_192_columns_are_taken_where_they_fill_the_device(turns: str) -> None:
+    """Twelve by eight of them, where six of 256 columns would leave half of it without work."""
+    assert [t.n for t in _tiles(_product(1500, 1536, 384, turns), _device(132))] == [192]
 
 
 @pytest.mark.usefixtures("groups_alone")

@@ -8,6 +8,11 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray
+#: Attributes of windows over two channels.
+WINDOWS: tuple[dict[str, Any], ...] = (
+    {"kernel": (3, 2), "strides": (2, 1), "dilations": (1, 2), "before": (1, 0), "places": (3, 4), "columns": 14},
+    {"kernel": (2, 2), "strides": (1, 1), "dilations": (1, 1), "before": (-1, 2), "places": (3, 8), "columns": 8},
+)
 
 
 def conv(x: Array, w: Array, strides: tuple[int, ...], dilations: tuple[int, ...], groups: int) -> Array:
@@ -21,6 +26,24 @@ def conv(x: Array, w: Array, strides: tuple[int, ...], dilations: tuple[int, ...
         window = tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(p, strides, kernel, dilations))
         y[place] = (x[(b, slice(first, first + c), *window)] * w[channel]).sum()
     return y
+
+
+def windows(
+    x: Array,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+    before: tuple[int, ...],
+    places: tuple[int, ...],
+    columns: int,
+) -> Array:
+    y = np.zeros((x.shape[0], *places, columns), x.dtype)
+    for n, *place in np.ndindex(x.shape[0], *places):
+        for column, (c, *tap) in enumerate(np.ndindex(x.shape[1], *kernel)):
+            at = [p * s + t * d - b for p, s, t, d, b in zip(place, strides, tap, dilations, before)]
+            if all(0 <= a < extent for a, extent in zip(at, x.shape[2:])):
+                y[(n, *place, column)] = x[(n, c, *at)]
+    return y.reshape(-1, columns)
 
 
 def scattered(x: Array, at: Array, updates: Array, axis: int, combine: Callable[[Any, Any], Any]) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chance import RANDOM
-from plain_operators import conv, last, pcg4d, scattered, scattered_nd
+from plain_operators import WINDOWS, conv, last, pcg4d, scattered, scattered_nd, windows
 
 from edgec import ops
 from edgec.errors import ModelError
@@ -122,6 +122,7 @@ def doubling() -> np.ndarray:
 
 
 A, B = floats(2, 3, 4), floats(4, 5)
+W = floats(2, 2, 6, 5)
 IMAGE, FILTER, GROUPED = floats(2, 4, 7, 6), floats(6, 4, 3, 2), floats(6, 2, 3, 2)
 AT = np.array([[2, -1, 0, 0], [1, 1, 2, -3]])
 TIES = np.array([1.0, -0.0, 0.0, np.nan, 2.0], np.float32)
@@ -169,6 +170,7 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
          lambda: apply("slice", A, starts=(1, 2, 1), steps=(1, -2, 1), shape=(1, 2, 2))),
         (A[:, :0], lambda: apply("slice", A, starts=(0, 0, 0), steps=(1, 1, 1), shape=(2, 0, 4))),
     ],
+    "windows": [(windows(W, **s), lambda s=s: apply("windows", W, **s)) for s in WINDOWS],
     "pad": [
         (np.pad(A, ((0, 0), (2, 1), (0, 3)), constant_values=-np.inf),
          lambda: apply("pad", A, before=(0, 2, 0), after=(0, 1, 3), value=-np.inf)),

@@ -40,12 +40,16 @@ class MapView(GpuView):
         p = self.params
         loops = p.loops if p.lane is None else (*p.loops, p.lane)
         names, lines = numbered(loops, "task", "i", p.width, self.syntax)
-        printer = self.printer(names, p.lane)
+        printer = self.printer(names, None if p.apart else p.lane)
         heads = []
         for k, v in enumerate(p.inside):
             printer.enter(v, f"e{k}", k + 2)
             heads.append("  " * (k + 1) + self.syntax.loop(f"e{k}", extent_text(extent(v))))
-        value = printer.to_store(p.body) if p.lane is not None else printer.value(p.body)
+        if p.apart and p.lane is not None:
+            each = [printer.value(X.substitute(p.body, {p.lane: p.lane + j})) for j in range(p.width)]
+            value = f"ec_make({', '.join(each)})"
+        else:
+            value = printer.to_store(p.body) if p.lane is not None else printer.value(p.body)
         depth = "  " * (len(p.inside) + 1)
         printer.scopes[-1].lines.append(depth + self.store_line(printer, p.address, value, p.lane, None))
         nested = [line for head, scope in zip(heads, printer.scopes[1:]) for line in (head, *scope.lines)]

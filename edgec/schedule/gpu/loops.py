@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -10,11 +10,12 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, most
+from edgec.ir.vector import HALF
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
-from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, on_lanes, widths
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, is_aligned, on_lanes, widths
 from edgec.schedule.loops import as_one_loop, repacked, taken_apart, taken_apart_by_nests
 from edgec.schedule.map import independent
-from edgec.schedule.program import Level, Nest
+from edgec.schedule.program import Buffer, Level, Nest
 
 #: Threads of one block, and of one warp.
 GROUP, WARP = 256, 32
@@ -24,6 +25,8 @@ SUB_GROUPS = frozenset({"cl_khr_subgroups", "cl_intel_subgroups"})
 TEAM_FROM = 32
 #: Most elements of a window that one thread goes through, and threads of a multiprocessor that such windows need.
 ALONE, ENOUGH = 256, 64
+#: Threads of a multiprocessor that hide the latency of loads.
+FULL = 768
 #: Steps of a thread, at least, where several teams share a reduction; and most teams of one.
 STEPS, PARTS = 16, 256
 
@@ -32,7 +35,8 @@ STEPS, PARTS = 16, 256
 class GpuMap(GpuKernel):
     """A map, of any formula: every thread computes one element, or ``width`` along ``lane``.
 
-    Where no reduction depends on loops, a thread computes all of these ``inside``, and every reduction once.
+    Neighbors that lie ``apart`` in what they read are computed one by one, and stored together. Where no reduction
+    depends on loops, a thread computes all of these ``inside``, and every reduction once.
     """
 
     template: ClassVar[str] = "map"
@@ -41,6 +45,7 @@ class GpuMap(GpuKernel):
     body: Expr
     width: int
     inside: tuple[Expr, ...] = ()
+    apart: bool = False
 
     @property
     def bodies(self) -> list[Expr]:
@@ -57,11 +62,12 @@ class GpuMap(GpuKernel):
         if self.lane is not None:
             levels.append(Level((self.lane,), self.width))
         levels += [Level((v,), most(v)) for v in self.inside]
-        return (Nest(tuple(levels), (self.body,), lane=self.lane),)
+        return (Nest(tuple(levels), (self.body,), lane=None if self.apart else self.lane),)
 
     @property
     def describe(self) -> str:
-        lanes = f", {self.width} at once along {extent(self.lane)}" if self.lane is not None else ""
+        how = "one by one" if self.apart else "at once"
+        lanes = f", {self.width} {how} along {extent(self.lane)}" if self.lane is not None else ""
         inside = f", each {[extent(v) for v in self.inside]}" if self.inside else ""
         return f"over {[extent(v) for v in self.loops]}{lanes}{inside}"
 
@@ -145,8 +151,36 @@ def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
         for width in widths(device):
             if has_lanes(body, flat.store, flat.address, lane, width):
                 return GpuMap(flat.store, flat.address, outer, lane, body, width, inside)
+        if device.language == "cuda" and not inside and _are_apart(body, flat.store, flat.address, lane):
+            return _one_by_one(GpuMap(flat.store, flat.address, outer, lane, body, LANES, apart=True), device)
         return GpuMap(flat.store, flat.address, (*outer, lane), None, body, 1, inside)
     return GpuMap(flat.store, flat.address, tuple(loops), None, flat.body, 1, inside)
+
+
+def _are_apart(body: Expr, store: Buffer, address: Expr, lane: Expr) -> bool:
+    """Are neighbors stored as one vector, and what they load is in no line along ``lane``?
+
+    Threads that read lines do so together; a position that is a quotient costs more than the load, and less for many.
+    """
+    places = [load.args[0] for load in X.loads(body) if load.args and lane in X.free_variables(load.args[0])]
+    is_stored = lane.op == "var" and is_fixed(lane) and store.dtype in ("f32", *HALF)
+    is_stored = is_stored and most(lane) % LANES == 0 and is_aligned(address, lane) and body.dtype == "f32"
+    return is_stored and bool(places) and all(coefficient(p, lane) is None for p in places)
+
+
+def _one_by_one(found: GpuMap, device: Device) -> GpuMap:
+    """The map with a part of its innermost loop in a thread, which finds the positions along the lane once for all."""
+    if found.lane is None or not found.loops:
+        return found
+    *outer, last = found.loops
+    threads = prod(map(most, (*found.loops, found.lane))) // found.width
+    for steps in range(8, 1, -1):
+        if most(last) % steps == 0 and threads // steps >= FULL * device.gpu.multiprocessors:
+            around, within = X.fresh(most(last) // steps), X.fresh(steps)
+            place = {last: around * steps + within}
+            address, body = X.substitute(found.address, place), X.substitute(found.body, place)
+            return replace(found, address=address, loops=(*outer, around), body=body, inside=(within,))
+    return found
 
 
 def many(flat: Flat, weights: Weights, device: Device) -> GpuMap | None:

@@ -184,7 +184,7 @@ TENSOR_SHAPES = (
 )  # fmt: skip
 #: Those of groups of warps, in halves: (rows, columns). A product has enough of them for most of the device, each with
 #: enough rounds, or gains nothing.
-GROUP_SHAPES = ((128, 256), (128, 128))
+GROUP_SHAPES = ((128, 256), (128, 192), (128, 128))
 GROUP_ROUNDS, GROUP_SHARE = 4, 0.7
 #: The most rounds whose operands are in shared memory or on their way there.
 STAGES = 5

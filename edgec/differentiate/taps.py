@@ -1,0 +1,70 @@
+"""Gradients for the weights of convolutions as a matrix product for each tap.
+
+Such a gradient is a convolution whose filters are images and whose result has a few taps. GPUs multiply matrices of all
+pixels faster than they convolve by images; on CPUs a kernel passes over pixels a part at a time, for all taps.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+from edgec import ops
+from edgec.ir.graph import Graph, Node, rewrite
+from edgec.ops import graphs
+
+#: Channels from which on, and taps up to which, products for each tap are wide enough and few enough.
+WIDE, TAPS = 8, 64
+
+
+def by_taps(graph: Graph, narrow: bool) -> Graph:
+    """The graph with products for each tap in place of convolutions by images; the same where there are none.
+
+    Those of a few channels are left as they are unless ``narrow``.
+    """
+
+    def change(n: Node, args: tuple[Node, ...]) -> Node:
+        new = n if args == n.args else ops.node(n.op, *args, **n.attributes)
+        return _products(new) if _is_by_image(new, narrow) else new
+
+    return rewrite(graph, change) if any(_is_by_image(n, narrow) for n in graph.nodes()) else graph
+
+
+def _is_by_image(n: Node, narrow: bool) -> bool:
+    """Is this a convolution by values that a run computes, which are larger than its result?"""
+    if n.op != "conv" or n.args[1].is_const or not n.type.is_fixed:
+        return False
+    (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
+    if not narrow and n.attributes["groups"] == 1 and channels < WIDE:
+        return False
+    is_wide = channels > 1 and max(channels, outputs // n.attributes["groups"]) >= WIDE
+    return bool(is_wide and prod(taps) <= TAPS and prod(taps) < prod(pixels))
+
+
+def _products(n: Node) -> Node:
+    """The product for each tap of [C, groups * batch, ..] by [O, batch, ..]: the greater side is that of lanes."""
+    x, g = n.args
+    strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
+    (channels, outputs, *taps), (_, batch, *pixels) = n.type.shape, g.type.shape
+    rows = graphs.elements((batch, *pixels))
+    space = [*range(3, len(pixels) + 3)]
+
+    def seen(tap: tuple[int, ...]) -> Node:
+        """[groups, pixels, C]"""
+        starts = (0, 0, *(t * s for t, s in zip(tap, strides)))
+        part = graphs.part(x, starts, (channels, groups * batch, *pixels), (1, 1, *dilations))
+        split = graphs.reshape(part, (channels, groups, batch, *pixels))
+        return graphs.reshape(graphs.transpose(split, [1, 2, *space, 0]), (groups, rows, channels))
+
+    split = graphs.reshape(g, (groups, outputs // groups, batch, *pixels))
+    seeds = graphs.reshape(graphs.transpose(split, [0, 2, *space, 1]), (groups, rows, outputs // groups))
+    found = []
+    for tap in product(*map(range, taps)):
+        if outputs // groups > channels:
+            turned = graphs.transpose(ops.node("matmul", graphs.transpose(seen(tap), [0, 2, 1]), seeds), [0, 2, 1])
+        else:
+            turned = ops.node("matmul", graphs.transpose(seeds, [0, 2, 1]), seen(tap))
+        found.append(graphs.reshape(turned, (outputs, channels, 1)))
+    return graphs.transpose(
+        graphs.reshape(graphs.concat(found, 2), (outputs, channels, *taps)), [1, 0, *range(2, n.type.rank)]
+    )
