@@ -12,6 +12,7 @@ from math import prod
 from edgec import ops
 from edgec.ir.graph import Graph, Node, rewrite
 from edgec.ops import graphs
+from edgec.rewrite.facts import is_static
 
 #: Channels from which on, and taps up to which, products for each tap are wide enough and few enough.
 WIDE, TAPS = 8, 64
@@ -27,12 +28,12 @@ def by_taps(graph: Graph, narrow: bool) -> Graph:
         new = n if args == n.args else ops.node(n.op, *args, **n.attributes)
         return _products(new) if _is_by_image(new, narrow) else new
 
-    return rewrite(graph, change) if any(_is_by_image(n, narrow) for n in graph.nodes()) else graph
+    return rewrite(graph, change, within=True) if any(_is_by_image(n, narrow) for n in graph.nodes()) else graph
 
 
 def _is_by_image(n: Node, narrow: bool) -> bool:
     """Is this a convolution by values that a run computes, which are larger than its result?"""
-    if n.op != "conv" or n.args[1].is_const or not n.type.is_fixed:
+    if n.op != "conv" or is_static(n.args[1]) or not n.type.is_fixed:
         return False
     (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
     if not narrow and n.attributes["groups"] == 1 and channels < WIDE:

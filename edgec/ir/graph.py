@@ -290,23 +290,27 @@ def topological(
                 stack.extend((computed[s], False) for s in node.sizes if s in computed and computed[s] not in seen)
 
 
-def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> Graph:
+def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node], within: bool = False) -> Graph:
     """Rebuild the graph bottom-up: ``change(old, new_args)`` gives each node's replacement, inputs and constants
-    included. Origins follow. This is the one way to make a graph from another, node by node."""
+    included. Origins follow, ``within`` also to the operators of which a replacement is made. This is the one way to
+    make a graph from another, node by node."""
     new: dict[Node, Node] = {}
+    made: set[Node] = set()
     origin: dict[Node, tuple[str, ...]] = {}
     for node in graph.nodes():
         replacement = change(node, tuple(new[a] for a in node.args))
         new[node] = replacement
-        if node in graph.origin:
-            merged = dict.fromkeys((*origin.get(replacement, ()), *graph.origin[node]))
-            origin[replacement] = tuple(merged)
+        parts = [n for n in topological([replacement], known=made) if n.args] if within else []
+        made.add(replacement)
+        for part in dict.fromkeys((*parts, replacement)) if node in graph.origin else ():
+            merged = dict.fromkeys((*origin.get(part, ()), *graph.origin[node]))
+            origin[part] = tuple(merged)
     kept = {**{n: names for n, names in graph.origin.items() if n not in new}, **origin}
     # What an input is replaced with may be computed from it, as its rounding is.
     inputs = [new[n] if n in new else change(n, ()) for n in graph.inputs]
     return replace(
         graph,
-        inputs=tuple(made if made.op == "input" else n for n, made in zip(graph.inputs, inputs)),
+        inputs=tuple(m if m.op == "input" else n for n, m in zip(graph.inputs, inputs)),
         outputs=tuple((name, new[n]) for name, n in graph.outputs),
         origin=kept,
         sizes=tuple((s, new[n]) for s, n in graph.sizes if n in new),

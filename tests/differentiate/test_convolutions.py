@@ -13,7 +13,7 @@ from edgec import ops
 from edgec.differentiate import gradients
 from edgec.differentiate.taps import by_taps
 from edgec.ir import evaluate
-from edgec.ir.graph import Graph
+from edgec.ir.graph import Graph, constant, topological
 
 #: Channels of x and y, groups, kernel, strides, dilations.
 CASES = [
@@ -95,3 +95,15 @@ def test_a_product_for_each_tap(case: tuple, narrow: bool) -> None:  # type: ign
     assert products == (prod(kernel) if is_wide else 0)
     given = {n.attributes["name"]: RANDOM.standard_normal(n.type.shape) for n in (x, w, seed)}
     np.testing.assert_allclose(evaluate.run(turned, given)["w"], evaluate.run(graph, given)["w"], atol=1e-10)
+
+
+def test_weights_that_the_build_computes_are_no_images() -> None:
+    """A convolution by decoded weights larger than its result stays one: nothing of it is computed at run time."""
+    w = ops.node("cast", constant(RANDOM.integers(-9, 9, (10, 4, 7, 7)).astype(np.int8)), to="f32")
+    seen, given = ops.node("neg", w), value("w", 10, 4, 7, 7)
+    for weights, is_changed in ((w, False), (seen, False), (given, True)):
+        y = ops.node("conv", value("x", 9, 4, 8, 8), weights, strides=(1, 1), dilations=(1, 1), groups=1)
+        graph = Graph(tuple(n for n in topological([y]) if n.op == "input"), (("y", y),), origin={y: ("c",)})
+        turned = by_taps(graph, narrow=True)
+        assert (turned is not graph) == is_changed
+        assert not is_changed or all(turned.names(n) == ("c",) for n in turned.operations())

@@ -14,6 +14,7 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.build import Built
+from edgec.schedule.gpu import loops
 
 
 def network() -> onnx.ModelProto:
@@ -74,3 +75,22 @@ def test_a_copy_onto_itself_is_left_out_after_its_pointers_are_known(tmp_path: P
     kernels = (built.folder / "net_kernels_0.cl").read_text().split("EC_KERNEL")
     copies = [k for k in kernels if "if (y == " in k]
     assert copies and all(k.index("float *y = ") < k.index("if (y == ") for k in copies)
+
+
+def test_rows_of_any_number_are_not_divided_among_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbors that are computed one by one share positions among rows: as many as there are, not the most."""
+    monkeypatch.setattr(loops, "FULL", 0)
+    nodes = [
+        node("Pad", ["x", "around"], ["a"]),
+        node("Reshape", ["a", "rows"], ["b"]),
+        node("Slice", ["b", "zero", "end", "one"], ["y"]),
+    ]
+    held = {"around": [0, 0, 0, 0, 0, 1], "rows": [-1, 15], "zero": [0], "end": [12], "one": [1]}
+    given = [weights(n, np.int64(v)) for n, v in held.items()]
+    settings = {"device": "cuda_sm86", "dims": {"n": (1, 8, 1)}, "compile": False}
+    built = edgec.build(
+        model(nodes, [tensor_input("x", ["n", 3, 4])], initializers=given), tmp_path / "net", **settings
+    )
+    kernel = (built.folder / "net_kernels_0.cu").read_text()
+    assert "ec_make(" in kernel
+    assert "if (task >= (size_n * 3)) return;" in kernel

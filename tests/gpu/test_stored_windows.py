@@ -92,6 +92,17 @@ def test_values_beside_a_part_are_not_read() -> None:
     np.testing.assert_allclose(evaluate.run(stored, given)["y0"], evaluate.run(g, given)["y0"], atol=1e-4)
 
 
+def test_all_that_is_made_of_a_convolution_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tile, or a precision, that is asked for a layer finds the product also where nothing is fused."""
+    always(monkeypatch)
+    y = convolution(CASES[0])
+    g = replace(graph(relu(y)), origin={y.args[0]: ("c",), y: ("c",)})
+    stored = with_stored_windows(g, DEVICE)
+    made = [n for n in stored.operations() if n.op != "max"]
+    assert {"windows", "matmul"} < {n.op for n in made}
+    assert all(stored.names(n) == ("c",) for n in made)
+
+
 def test_the_model_of_tiles_decides() -> None:
     """Windows are stored where a picture's channels are few or lie apart, and the product is worth a kernel."""
 

@@ -170,7 +170,7 @@ def _are_apart(body: Expr, store: Buffer, address: Expr, lane: Expr) -> bool:
 
 def _one_by_one(found: GpuMap, device: Device) -> GpuMap:
     """The map with a part of its innermost loop in a thread, which finds the positions along the lane once for all."""
-    if found.lane is None or not found.loops:
+    if found.lane is None or not found.loops or not is_fixed(found.loops[-1]):
         return found
     *outer, last = found.loops
     threads = prod(map(most, (*found.loops, found.lane))) // found.width

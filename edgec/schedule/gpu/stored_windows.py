@@ -18,6 +18,7 @@ from edgec.device.device import Device
 from edgec.ir.graph import Graph, Node, constant, rewrite
 from edgec.ir.types import DTYPES
 from edgec.ops import graphs
+from edgec.rewrite.facts import is_static
 from edgec.schedule.gpu.tiles import cycles, has_tensor_cores, tile_for
 
 #: Rows of windows are padded to a multiple of so many elements: pieces of 16 bytes, of halves too.
@@ -47,7 +48,7 @@ def with_stored_windows(graph: Graph, device: Device) -> Graph:
             return new
         return _by_image(new) if _is_by_image(new) else _product(new)
 
-    return rewrite(graph, change) if changed else graph
+    return rewrite(graph, change, within=True) if changed else graph
 
 
 def _pays(n: Node, device: Device) -> bool:
@@ -76,7 +77,7 @@ def _by_elements(x: Node, channels: int) -> bool:
 
 def _is_by_image(n: Node) -> bool:
     """Is it the gradient for the weights of a convolution of few channels: by values, to less than those are?"""
-    if n.op != "conv" or n.args[1].is_const or not n.type.is_fixed or n.attributes["groups"] != 1:
+    if n.op != "conv" or is_static(n.args[1]) or not n.type.is_fixed or n.attributes["groups"] != 1:
         return False
     (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
     return bool(channels < PIECE <= outputs and prod(taps) < prod(pixels) and n.type.dtype == "f32")
