@@ -14,11 +14,14 @@ from math import inf, prod
 
 import numpy as np
 
+from edgec.certify.backward import Backward
 from edgec.certify.choose import is_known, is_whole, read_by_sums, rule
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES
-from edgec.certify.ranges import U64, Array, Range, exact, met
-from edgec.certify.rules import Leaky, Rule, dot, lost
+from edgec.certify.patches import Patch, cut, embedded
+from edgec.certify.ranges import Array, Range, exact, met
+from edgec.certify.rules import Leaky, Rule
+from edgec.certify.units import units
 from edgec.differentiate.composites import softmax_operand
 from edgec.errors import ModelError
 from edgec.fuse import Plan
@@ -31,8 +34,8 @@ from edgec.text import listed
 _TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64"})
 #: Movements that put every element into one place at most.
 _ONCE = frozenset({"reshape", "transpose", "slice", "pad", "concat"})
-#: Bytes of rows that pass back at a time, and the most numbers of rows in all of them for which ranges are tightened.
-_ROOM, _MOST = 1 << 27, 1 << 33
+#: The most numbers of rows for which ranges are tightened.
+_MOST = 1 << 33
 #: Free slopes by node: [boxes, 1 or rows, elements...].
 Shares = Mapping[Node, Array]
 #: Bounds that a search knows better, by node.
@@ -55,11 +58,15 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Passed:
-    """Rows that those of a node become: of nodes as readers see them, or before their rounding, and a constant."""
+    """Rows that those of a node become: of nodes as readers see them, or before their rounding, and a constant.
 
-    seen: Sequence[tuple[Node, Array]]
+    ``sizes`` are as in `Rows`.
+    """
+
+    seen: Sequence[tuple[Node, Patch]]
     constant: Array
-    unrounded: Sequence[tuple[Node, Array]] = ()
+    sizes: Array | None
+    unrounded: Sequence[tuple[Node, Patch]] = ()
 
 
 class Network:
@@ -190,22 +197,20 @@ class Network:
                     loose |= np.broadcast_to(r.loose([seen[a] for a in user.args], k), loose.shape)
                 elif user.args[k] is n and not r.is_linear:
                     loose[...] = True
-        chosen = np.flatnonzero(loose.any(axis=0).reshape(-1))
-        boxes, elements = own.low.shape[0], prod(n.type.shape)
+        boxes = own.low.shape[0]
+        open = loose.reshape(boxes, -1)
+        chosen = np.flatnonzero(open.any(axis=0))
         if not chosen.size or chosen.size * self._size(n) * boxes > _MOST:
             return own
         low, high = (x.reshape(boxes, -1).copy() for x in (own.low, own.high))
-        step = max(1, _ROOM // (16 * boxes * self._width(n)))
-        for start in range(0, chosen.size, step):
+        for unit in units(self, n, open):
             if self.is_late:
                 break
-            part = chosen[start : start + step]
-            rows = np.zeros((1, 2 * part.size, elements))
-            rows[0, np.arange(part.size), part] = 1
-            rows[0, part.size + np.arange(part.size), part] = -1
-            rows = np.broadcast_to(rows, (boxes, *rows.shape[1:])).reshape(boxes, 2 * part.size, *n.type.shape)
-            value, _ = self.back({n: rows}, found, noisy=False)
-            low[:, part], high[:, part] = value[:, : part.size], -value[:, part.size :]
+            run = Backward(self, found, {n: unit.patch}, mirrored=True, boxes=unit.boxes)
+            value = run.run(noisy=False, watched=None, pulls=None)
+            half, there = value.shape[1] // 2, unit.is_row
+            place = np.broadcast_to(unit.boxes[:, None], there.shape)[there], unit.elements[there]
+            low[place], high[place] = value[:, :half][there], -value[:, half:][there]
         return met(own, low.reshape(own.low.shape), high.reshape(own.high.shape))
 
     def _size(self, n: Node) -> int:
@@ -239,67 +244,36 @@ class Network:
         elements...] and limits c of nodes for which p * (value - c) is known not to be above zero in a box: to add it
         makes a bound no greater than it may be (Lagrange's multipliers; Wang et al., "Beta-CROWN", 2021).
         """
-        waiting: dict[Node, Array] = dict(rows)
-        first = next(iter(rows.values()))
-        constant, mass, shares = np.zeros(first.shape[:2]), np.zeros(first.shape[:2]), shares or {}
-        reached: dict[Node, Array] = {}
-        #: Rows of what nodes are before their rounding.
-        unrounded: dict[Node, Array] = {}
-        for n in reversed(self.order):
-            if n not in waiting and n not in unrounded:
-                continue
-            here = waiting.pop(n) if n in waiting else np.zeros((*first.shape[:2], *n.type.shape))
-            if pulls is not None and n in pulls:
-                pull, limit = pulls[n]
-                here = here + pull[:, None]
-                moved = dot(pull[:, None], exact(limit).low)
-                constant, mass = constant - moved - lost(here, found.seen[n].magnitude, 1), mass + np.abs(moved)
-            if watched is not None:
-                watched[n] = here
-            if n in self.fixed:
-                constant = constant + dot(here, exact(self.fixed[n]).low)
-                continue
-            with np.errstate(all="ignore"):
-                terms: list[Array] = []
-                if noisy or n not in rows:
-                    error = found.noise.get(n)
-                    if error is None and n in rows and n in self.rules:
-                        error = found.exact[n].error
-                    if error is not None and error.any():
-                        terms.append(-dot(np.abs(here), error) * (1 + prod(n.type.shape) * 4 * U64))
-                if n in unrounded:
-                    here = here + unrounded.pop(n)
-                    terms.append(-lost(here, found.seen[n].magnitude, 1))
-                if n.op == "input":
-                    into = self._input(n)
-                    if into in reached:
-                        here = reached[into] + here
-                        terms.append(-lost(here, found.seen[n].magnitude, 1))
-                    reached[into] = here
-                else:
-                    passed = self._passed(n, here, found, shares, waiting)
-                    terms.append(passed.constant)
-                    for rows_of, before in ((waiting, passed.seen), (unrounded, passed.unrounded)):
-                        for a, part in before:
-                            if a in rows_of:
-                                part = rows_of[a] + part
-                                terms.append(-lost(part, found.seen[a].magnitude, 1))
-                            rows_of[a] = part
-                for t in terms:
-                    constant, mass = constant + t, mass + np.abs(t)
-        least = found.domain.least(reached, constant.shape)
-        total = constant + least
-        return total - 4 * U64 * len(self.order) * (mass + np.abs(least)), reached
+        run = Backward(self, found, {n: Patch(r) for n, r in rows.items()}, shares)
+        least = run.run(noisy, watched, pulls)
+        return least, {n: p.rows for n, p in run.reached.items()}
+
+    def is_odd(self, n: Node) -> bool:
+        """Are the rows that negated rows of a node become those of the rows, negated?"""
+        return n in self.fixed or n.op == "input" or self.rules[n].is_odd
 
     def _input(self, n: Node) -> Node:
         """The input of the domain that an input is."""
         return n
 
-    def _passed(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
-        """Rows of other nodes instead of those of a node; ``waiting`` are the nodes that have rows."""
-        args = [found.seen[a] for a in n.args]
-        passed = self.rules[n].back(here, args, found.exact[n], shares.get(n))
-        return Passed([(n.args[k], part) for k, part in passed.parts.items()], passed.constant)
+    def _passed(self, n: Node, here: Patch, run: Backward) -> Passed:
+        """Rows of other nodes instead of those of a node."""
+        rule, found = self.rules[n], run.found
+        args, share = [found.seen[a] for a in n.args], run.shares.get(n)
+        parts = rule.windows(here.window)
+        whole = here if parts is not None else Patch(embedded(here, n.type.shape))
+        made = rule.back(whole.rows, args, found.exact[n], share, lambda x: run.part(x, whole), whole.window)
+        sizes = made.sizes
+        if whole is not here and here.window is not None:
+            sizes = cut(sizes, here.window, None)
+        seen = [(n.args[k], Patch(rows, parts[k] if parts else None)) for k, rows in made.parts.items()]
+        return Passed([(a, self._trimmed(a, p)) for a, p in seen], made.constant, sizes)
+
+    def _trimmed(self, n: Node, p: Patch) -> Patch:
+        """Rows of all of a value, where a part of it would be no smaller."""
+        if p.window is None or prod(p.window.extents) < prod(n.type.shape):
+            return p
+        return Patch(embedded(p, n.type.shape))
 
     def output_rows(self, weights: Mapping[str, Array]) -> dict[Node, Array]:
         """Rows of outputs [boxes, rows, elements...] by their names, as rows of nodes."""

@@ -8,7 +8,7 @@ suits the sign of every element (CROWN: Zhang et al., 2018; DeepPoly: Singh et a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -16,19 +16,31 @@ import numpy as np
 
 from edgec.certify.elementwise import RANGES, Place, aligned, stretched
 from edgec.certify.maps import Map, Move
+from edgec.certify.patches import Window, beside, flat
 from edgec.certify.planes import PLANES, Planes, extreme_planes
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
 from edgec.certify.rounding import lost_in_order
 
 Ranges = Sequence[Range]
+#: The part of an array [boxes, elements...] that rows are about.
+Cut = Callable[[Array], Array]
+
+
+def all_of(x: Array) -> Array:
+    """All of an array."""
+    return x
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of operands, [boxes, rows, elements...] by the number of the operand, and a constant [boxes, rows]."""
+    """Rows of operands, [boxes, rows, elements...] by the number of the operand, and a constant [boxes, rows].
+
+    The bound is less than that by the magnitudes of the rows that were given times ``sizes`` [boxes, elements...].
+    """
 
     parts: dict[int, Array]
     constant: Array
+    sizes: Array
 
 
 @dataclass
@@ -39,14 +51,26 @@ class Rule(ABC):
     operands: tuple[int, ...]
     #: Is the operator linear in its operands? Then tighter ranges of them gain nothing for its rows.
     is_linear: bool = field(default=False, init=False)
+    #: Are the rows of negated rows those of the rows, negated?
+    is_odd: bool = field(default=False, init=False)
 
     @abstractmethod
     def range(self, args: Ranges) -> Range:
         """The range of the result, with the error of what is computed from exact operands and theirs."""
 
     @abstractmethod
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
-        """Rows of the operands; ``share`` is the free slope of an operator that has one."""
+    def back(
+        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
+        window: Window | None = None,
+    ) -> Rows:
+        """Rows of the operands; ``share`` is the free slope of an operator that has one.
+
+        Rows may be those of a part of the result, a ``window``, which ``cut`` takes out of an array [boxes, elements...].
+        """
+
+    def windows(self, window: Window | None) -> list[Window | None] | None:
+        """The parts of the operands that a part of the result is made of; None where the rule takes whole rows alone."""
+        return None if window is not None else [None for _ in self.place.node.args]
 
     def loose(self, args: Ranges, k: int) -> Array:
         """The elements of operand ``k`` of which tighter ranges would help."""
@@ -57,29 +81,40 @@ def dot(rows: Array, values: Array) -> Array:
     """[boxes, rows] of the products of rows with one value for each element, [boxes, elements...]."""
     if rows.ndim == 2:
         return np.asarray(rows * (values[:, None] if values.ndim else values))
-    axes = tuple(range(2, rows.ndim))
     full = np.broadcast_to(values, (values.shape[0] if values.ndim else 1, *rows.shape[2:]))
+    wide, order = flat(rows)
+    full = full.transpose(0, *order).reshape(full.shape[0], -1)
     if full.shape[0] == 1:
-        return np.asarray(np.tensordot(rows, full[0], (axes, tuple(range(full.ndim - 1)))))
-    return np.asarray(np.matmul(rows.reshape(*rows.shape[:2], -1), full.reshape(full.shape[0], -1, 1))[..., 0])
+        return np.asarray(wide @ full[0])
+    return np.asarray(np.matmul(wide, full[:, :, None])[..., 0])
 
 
-def lost(rows: Array, sizes: Array, terms: float) -> Array:
-    """The most that ``terms`` roundings of the analysis change rows times values of these ``sizes``."""
-    return np.asarray(2 * (terms + 8) * U64 * dot(np.abs(rows), sizes))
-
-
-def _row(values: Array) -> Array:
-    return values[:, None] if values.ndim else values
+def lost(sizes: Array, terms: float) -> Array:
+    """The most that ``terms`` roundings of the analysis change values of these ``sizes``, for rows of ones."""
+    return np.asarray(2 * (terms + 8) * U64 * sizes)
 
 
 def _summed(rows: Array, shape: Sequence[int]) -> Array:
     """Rows of a result as those of an operand of ``shape``, which was broadcast."""
     lead = rows.ndim - 2 - len(shape)
     axes = [2 + d for d in range(rows.ndim - 2) if d < lead or (shape[d - lead] == 1 and rows.shape[2 + d] != 1)]
+    if not axes and rows.shape[2:] == tuple(shape):
+        return rows
     return (
         rows.sum(axis=tuple(axes)).reshape(*rows.shape[:2], *shape) if axes else rows.reshape(*rows.shape[:2], *shape)
     )
+
+
+def _sloped(rows: Array, below: Array, low: Array, high: Array, cut: Cut) -> Array:
+    """Rows times the slopes ``low`` where they are above zero, and ``high`` where they are ``below`` it."""
+    with np.errstate(all="ignore"):
+        more = high - low
+    if not np.isfinite(more).all():
+        return np.where(rows > 0, beside(cut(low), rows), beside(cut(high), rows)) * rows
+    part = rows * beside(cut(low), rows)
+    if more.any():
+        part += below * beside(cut(more), rows)
+    return np.asarray(part)
 
 
 class Elementwise(Rule):
@@ -106,11 +141,25 @@ class Elementwise(Rule):
                 return extreme_planes(op, wide[0], wide[1], share)
             return PLANES[op](self.place, wide)
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+    def windows(self, window: Window | None) -> list[Window | None]:
+        found: list[Window | None] = []
+        for a in self.place.node.args:
+            if window is None or a.type.rank == 0:
+                found.append(None)
+                continue
+            own, single = slice(len(window.extents) - a.type.rank, None), np.array(a.type.shape) == 1
+            wide = tuple(1 if n == 1 else w for w, n in zip(window.extents[own], a.type.shape))
+            found.append(Window(np.where(single, 0, window.begins[:, own]), wide))
+        return found
+
+    def back(
+        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
+        window: Window | None = None,
+    ) -> Rows:
         planes, rank = self.planes(args, share), self.place.node.type.rank
         if planes.low is planes.high and planes.offset_low is planes.offset_high:
-            return self._exactly(rows, args, planes)
-        is_above, below = rows > 0, np.minimum(rows, 0)
+            return self._exactly(rows, args, planes, cut)
+        below = np.minimum(rows, 0)
         sizes = np.maximum(np.abs(planes.offset_low), np.abs(planes.offset_high))
         parts, constant = {}, np.zeros(rows.shape[:2])
         for k, a in enumerate(args):
@@ -118,31 +167,35 @@ class Elementwise(Rule):
             sizes = sizes + np.maximum(np.abs(low), np.abs(high)) * aligned(a.magnitude, rank)
             if k not in self.operands and not a.low.any():
                 continue
-            part = np.where(is_above, _row(low), _row(high))
-            part *= rows
+            part = _sloped(rows, below, low, high, cut)
             if k in self.operands:
-                parts[k] = _summed(part, self.place.node.args[k].type.shape)
+                parts[k] = self._operand(part, k)
             else:
-                constant += dot(part, aligned(a.low, rank))
+                constant += dot(part, cut(aligned(a.low, rank)))
         if planes.offset_low.any():
-            constant += dot(rows - below, planes.offset_low)
-        constant += dot(below, planes.offset_high)
-        mass = dot(rows, sizes) - 2 * dot(below, sizes)  # of the magnitudes of the rows
-        return Rows(parts, constant - 3 * (self._terms + 8) * U64 * mass)
+            constant += dot(rows - below, cut(planes.offset_low))
+        constant += dot(below, cut(planes.offset_high))
+        return Rows(parts, constant, cut(3 * (self._terms + 8) * U64 * sizes))
 
-    def _exactly(self, rows: Array, args: Ranges, planes: Planes) -> Rows:
+    def _operand(self, rows: Array, k: int) -> Array:
+        """Rows of a result as those of an operand, which was broadcast."""
+        shape = self.place.node.args[k].type.shape
+        last = rows.shape[rows.ndim - len(shape) :]
+        return _summed(rows, tuple(1 if n == 1 else w for w, n in zip(last, shape)))
+
+    def _exactly(self, rows: Array, args: Ranges, planes: Planes, cut: Cut) -> Rows:
         rank, parts = self.place.node.type.rank, {}
         constant: Array = np.zeros(rows.shape[:2])
         sizes: Array = np.zeros(())
         for k, a in enumerate(args):
             slope = planes.low[k]
             sizes = sizes + np.abs(slope) * aligned(a.magnitude, rank)
-            part = rows if slope.ndim == 0 and slope == 1 else rows * _row(slope)
+            part = rows if slope.ndim == 0 and slope == 1 else rows * beside(cut(slope), rows)
             if k in self.operands:
-                parts[k] = _summed(part, self.place.node.args[k].type.shape)
+                parts[k] = self._operand(part, k)
             else:
-                constant = constant + dot(part, aligned(a.low, rank))
-        return Rows(parts, constant - lost(rows, sizes, self._terms))
+                constant = constant + dot(part, cut(aligned(a.low, rank)))
+        return Rows(parts, constant, cut(lost(sizes, self._terms)))
 
     @property
     def _terms(self) -> int:
@@ -190,7 +243,13 @@ class Leaky(Rule):
         error = carried + self.place.unit * (steepest * a.magnitude + carried) * (1 + 1e-6) + TINY
         return checked(low + 0 * a.low, high + 0 * a.low, error)
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+    def windows(self, window: Window | None) -> list[Window | None]:
+        return [window for _ in self.place.node.args]
+
+    def back(
+        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
+        window: Window | None = None,
+    ) -> Rows:
         a, (up, down) = args[self.operands[0]], self.slopes
         with np.errstate(all="ignore"):
             secant = (a.high * up - a.low * down) / (a.high - a.low)
@@ -205,11 +264,11 @@ class Leaky(Rule):
         offset = offset + np.where(convex, 1, -1) * 8 * U64 * np.abs(slope) * a.magnitude * open
         touching = np.where(open, free, fixed)
         low, high = np.where(convex, touching, slope), np.where(convex, slope, touching)
-        below, above = np.minimum(rows, 0), np.maximum(rows, 0)
-        constant = dot(above, np.where(convex, 0, offset)) + dot(below, np.where(convex, offset, 0))
+        below = np.minimum(rows, 0)
+        constant = dot(rows - below, cut(np.where(convex, 0, offset))) + dot(below, cut(np.where(convex, offset, 0)))
         sizes = np.maximum(np.abs(low), np.abs(high)) * a.magnitude + np.abs(offset)
-        part = above * _row(low) + below * _row(high)
-        return Rows({self.operands[0]: part}, constant - lost(rows, sizes, self.place.node.type.elements))
+        part = _sloped(rows, below, low, high, cut)
+        return Rows({self.operands[0]: part}, constant, cut(2 * lost(sizes, self.place.node.type.elements)))
 
     def loose(self, args: Ranges, k: int) -> Array:
         return np.asarray((args[k].low < 0) & (args[k].high > 0)) & (k == self.operands[0])
@@ -246,12 +305,17 @@ class Weighted(Rule):
         error = (1 + gamma(order.depth, unit)) * (carried + lost) * (1 + 1e-6) + self.terms * TINY
         return checked(low, high, error, replace(parts, is_closed=True))
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
-        k = self.operands[0]
-        flat = self.map.transposed(rows.reshape(-1, *rows.shape[2:]))
+    def windows(self, window: Window | None) -> list[Window | None] | None:
+        return self.map.windows(window)
+
+    def back(
+        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
+        window: Window | None = None,
+    ) -> Rows:
         assert result.sum is not None
         terms = max(self.terms, prod(self.place.node.type.shape))
-        return Rows({k: flat.reshape(*rows.shape[:2], *flat.shape[1:])}, -lost(rows, result.sum.mass, terms))
+        part = self.map.transposed_rows(rows, window)
+        return Rows({self.operands[0]: part}, np.zeros(rows.shape[:2]), cut(lost(result.sum.mass, terms)))
 
 
 class Moved(Rule):
@@ -269,13 +333,17 @@ class Moved(Rule):
             error = np.zeros((1,) * low.ndim)
         return Range(low, high, error)
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
-        parts = {}
-        for k in self.operands:
-            flat = self.move.maps[k].transposed(rows.reshape(-1, *rows.shape[2:]))
-            parts[k] = flat.reshape(*rows.shape[:2], *flat.shape[1:])
-        constant = np.zeros(rows.shape[:2])
-        if self.move.offset is not None:
-            constant = dot(rows, self.move.offset[None])
-        sizes = result.magnitude if self.move.offset is None else result.magnitude + np.abs(self.move.offset)
-        return Rows(parts, constant - lost(rows, sizes, prod(self.place.node.type.shape)))
+    def windows(self, window: Window | None) -> list[Window | None] | None:
+        if len(self.operands) != 1:
+            return None if window is not None else [None for _ in self.place.node.args]
+        return self.move.maps[self.operands[0]].windows(window)
+
+    def back(
+        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
+        window: Window | None = None,
+    ) -> Rows:
+        parts = {k: self.move.maps[k].transposed_rows(rows, window) for k in self.operands}
+        constant, sizes, offset = np.zeros(rows.shape[:2]), result.magnitude, self.move.offset
+        if offset is not None:
+            constant, sizes = dot(rows, cut(offset[None])), sizes + np.abs(offset)
+        return Rows(parts, constant, cut(lost(sizes, prod(self.place.node.type.shape))))

@@ -1,0 +1,137 @@
+"""Rows that are zero outside a part of a value, of which that part alone is stored.
+
+A row of an element behind convolutions reads no more than their windows. Rows come in groups, each of one box and one
+part of the value; all groups have parts of one size, so that they pass back together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from edgec.certify.ranges import Array
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a value for every group of rows: where it begins, [groups, dimensions], and how far it reaches.
+
+    It may reach beyond the value, where rows are zero.
+    """
+
+    begins: Array
+    extents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Rows [groups, rows, extents...] of a part of a value; of all of it without a window."""
+
+    rows: Array
+    window: Window | None = None
+
+
+def cut(x: Array, window: Window | None, boxes: Array | None) -> Array:
+    """The part [groups, extents...] of an array [boxes, ...] for every group, which is of one of the ``boxes``.
+
+    Dimensions of extent 1 stay, as they are the same everywhere. Beyond the value it is zero.
+    """
+    if x.ndim == 0:
+        return x
+    if window is None:
+        return x if boxes is None or x.shape[0] == 1 else x[boxes]
+    groups, own = len(window.begins), slice(len(window.extents) - x.ndim + 1, None)
+    begins, wide, shape = window.begins[:, own], window.extents[own], x.shape[1:]
+    moving = [d for d, n in enumerate(shape) if n > 1 and (wide[d] != n or begins[:, d].any())]
+    if not moving:
+        return x if boxes is None or x.shape[0] == 1 else x[boxes]
+    kept = [d for d in range(len(shape)) if d not in moving]
+    table = x.transpose(0, *(1 + d for d in moving + kept)).reshape(-1, prod(shape[d] for d in kept))
+    place = np.zeros((groups, *(1 for _ in moving)), np.int64)
+    if x.shape[0] > 1:
+        own_box = boxes if boxes is not None else np.arange(groups)
+        place = place + own_box.reshape(-1, *(1 for _ in moving))
+    inside = np.ones(place.shape, bool)
+    for k, d in enumerate(moving):
+        along = (begins[:, d, None] + np.arange(wide[d])).reshape(
+            groups, *(wide[d] if j == k else 1 for j in range(len(moving)))
+        )
+        place, inside = place * shape[d] + np.clip(along, 0, shape[d] - 1), inside & (along >= 0) & (along < shape[d])
+    found = table[place.reshape(-1)]
+    if not inside.all():
+        found[~inside.reshape(-1)] = 0
+    found = found.reshape(groups, *(wide[d] for d in moving), *(shape[d] for d in kept))
+    order = moving + kept
+    return found.transpose(0, *(1 + order.index(d) for d in range(len(shape))))
+
+
+def inside(window: Window, shape: Sequence[int]) -> Array | None:
+    """Numbers 1 [groups, 1, extents...] inside a value, and 0 beyond it; None where no window reaches beyond it."""
+    ends = window.begins + np.array(window.extents)
+    if (window.begins >= 0).all() and (ends <= np.array(shape)).all():
+        return None
+    found = np.ones((len(window.begins), 1, *(1 for _ in shape)))
+    for d, n in enumerate(shape):
+        along = window.begins[:, d, None] + np.arange(window.extents[d])
+        here = (along >= 0) & (along < n)
+        found = found * here.reshape(len(here), 1, *(here.shape[1] if j == d else 1 for j in range(len(shape))))
+    return found
+
+
+def embedded(p: Patch, shape: Sequence[int]) -> Array:
+    """The rows of all of the value."""
+    if p.window is None:
+        return p.rows
+    found = np.zeros((*p.rows.shape[:2], *shape))
+    for group, begins in enumerate(p.window.begins.tolist()):
+        places = list(zip(begins, p.window.extents, shape))
+        here = tuple(slice(max(-b, 0), max(min(e, n - b), 0)) for b, e, n in places)
+        into = tuple(slice(max(b, 0), max(min(b + e, n), 0)) for b, e, n in places)
+        found[group][(slice(None), *into)] = p.rows[group][(slice(None), *here)]
+    return found
+
+
+def united(a: Patch, b: Patch, shape: Sequence[int]) -> tuple[Patch, Patch]:
+    """Both rows with one window: the least one that has both in it, or none where they are not the same way apart."""
+    if a.window is not None and b.window is not None:
+        ends = [w.begins + np.array(w.extents) for w in (a.window, b.window)]
+        begins = np.minimum(a.window.begins, b.window.begins)
+        wide = np.maximum(*ends) - begins
+        if all((x == x[:1]).all() for x in (wide, a.window.begins - begins, b.window.begins - begins)):
+            window = Window(begins, tuple(int(n) for n in wide[0]))
+            if prod(window.extents) < prod(shape):
+                return _widened(a, window), _widened(b, window)
+    return Patch(embedded(a, shape)), Patch(embedded(b, shape))
+
+
+def _widened(p: Patch, window: Window) -> Patch:
+    assert p.window is not None
+    if p.window.extents == window.extents:
+        return p
+    found = np.zeros((*p.rows.shape[:2], *window.extents))
+    first = (p.window.begins - window.begins)[0].tolist()
+    found[(slice(None), slice(None), *(slice(b, b + e) for b, e in zip(first, p.window.extents)))] = p.rows
+    return Patch(found, window)
+
+
+def flat(rows: Array) -> tuple[Array, tuple[int, ...]]:
+    """Rows [groups, rows, elements] in the order in which they are stored, and the dimensions of elements in it."""
+    axes = tuple(range(2, rows.ndim))
+    if not rows.flags.c_contiguous and rows.ndim > 3:
+        axes = tuple(sorted(axes, key=lambda d: -rows.strides[d]))
+        rows = rows.transpose(0, 1, *axes)
+    return rows.reshape(*rows.shape[:2], -1), tuple(d - 1 for d in axes)
+
+
+def beside(values: Array, rows: Array) -> Array:
+    """Values [groups, ...] to multiply rows with, stored in their order."""
+    if values.ndim != rows.ndim - 1:
+        return values[:, None] if values.ndim else values
+    if rows.ndim > 3 and not rows.flags.c_contiguous:
+        axes = sorted(range(1, values.ndim), key=lambda d: -rows.strides[d + 1])
+        turned = np.ascontiguousarray(values.transpose(0, *axes))
+        values = turned.transpose(0, *(1 + axes.index(d) for d in range(1, values.ndim)))
+    return values[:, None]
