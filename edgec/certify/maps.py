@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgec import ops
-from edgec.certify.patches import Window, beside, inside
+from edgec.certify.patches import Window, inside, times
 from edgec.certify.ranges import Array
 from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node
@@ -105,7 +105,7 @@ class Map:
         parts = self.windows(window)
         assert parts is not None and parts[0] is not None
         there = inside(parts[0], self.operand.type.shape)
-        return rows if there is None else rows * beside(there[:, 0], rows)
+        return rows if there is None else times(rows, there[:, 0])
 
     def transposed(self, g: Array) -> Array:
         """The rows [n, operand's shape] that the rows ``g`` [n, result's shape] are behind the map."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, prod
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,8 @@ class Bounds:
     exact: dict[Node, Range] = field(default_factory=dict)
     seen: dict[Node, Range] = field(default_factory=dict)
     noise: dict[Node, Array] = field(default_factory=dict)
+    #: What rows need of the ranges at a node, by `Rule.facts`.
+    facts: dict[Node, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -259,10 +262,15 @@ class Network:
     def _passed(self, n: Node, here: Patch, run: Backward) -> Passed:
         """Rows of other nodes instead of those of a node."""
         rule, found = self.rules[n], run.found
-        args, share = [found.seen[a] for a in n.args], run.shares.get(n)
+        share = run.shares.get(n)
+        facts = found.facts.get(n) if share is None else None
+        if facts is None:
+            facts = rule.facts([found.seen[a] for a in n.args], found.exact[n], share)
+        if share is None:
+            found.facts[n] = facts
         parts = rule.windows(here.window)
         whole = here if parts is not None else Patch(embedded(here, n.type.shape))
-        made = rule.back(whole.rows, args, found.exact[n], share, lambda x: run.part(x, whole), whole.window)
+        made = rule.back(whole.rows, facts, lambda x: run.part(x, whole), whole.window)
         sizes = made.sizes
         if whole is not here and here.window is not None:
             sizes = cut(sizes, here.window, None)

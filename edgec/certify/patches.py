@@ -117,21 +117,37 @@ def _widened(p: Patch, window: Window) -> Patch:
     return Patch(found, window)
 
 
-def flat(rows: Array) -> tuple[Array, tuple[int, ...]]:
-    """Rows [groups, rows, elements] in the order in which they are stored, and the dimensions of elements in it."""
-    axes = tuple(range(2, rows.ndim))
-    if not rows.flags.c_contiguous and rows.ndim > 3:
-        axes = tuple(sorted(axes, key=lambda d: -rows.strides[d]))
-        rows = rows.transpose(0, 1, *axes)
-    return rows.reshape(*rows.shape[:2], -1), tuple(d - 1 for d in axes)
+class Flat:
+    """Rows as [groups, rows, elements], in the order in which their elements are stored."""
+
+    def __init__(self, rows: Array) -> None:
+        axes = list(range(2, rows.ndim))
+        if not rows.flags.c_contiguous and rows.ndim > 3:
+            axes.sort(key=lambda d: -rows.strides[d])
+        self.axes, self.shape = axes, tuple(rows.shape[d] for d in (0, 1, *axes))
+        self.rows = rows.transpose(0, 1, *axes).reshape(*rows.shape[:2], -1)
+
+    def values(self, x: Array) -> Array:
+        """Values [groups or 1, elements...] in the same order, [groups or 1, elements]; a number stays one."""
+        if x.ndim == 0:
+            return x
+        shape = [1] * len(self.axes)
+        for d, n in zip(self.axes, self.shape[2:]):
+            shape[d - 2] = n
+        full = np.broadcast_to(x, (x.shape[0], *shape))
+        return full.transpose(0, *(d - 1 for d in self.axes)).reshape(x.shape[0], -1)
+
+    def times(self, x: Array) -> Array:
+        """The rows times values, in the same order."""
+        return np.asarray(self.rows * (x if x.ndim == 0 else self.values(x)[:, None]))
+
+    def again(self, flat: Array) -> Array:
+        """Rows in this order as they were given."""
+        back = [0, 1, *(2 + self.axes.index(d) for d in range(2, len(self.axes) + 2))]
+        return flat.reshape(self.shape).transpose(back)
 
 
-def beside(values: Array, rows: Array) -> Array:
-    """Values [groups, ...] to multiply rows with, stored in their order."""
-    if values.ndim != rows.ndim - 1:
-        return values[:, None] if values.ndim else values
-    if rows.ndim > 3 and not rows.flags.c_contiguous:
-        axes = sorted(range(1, values.ndim), key=lambda d: -rows.strides[d + 1])
-        turned = np.ascontiguousarray(values.transpose(0, *axes))
-        values = turned.transpose(0, *(1 + axes.index(d) for d in range(1, values.ndim)))
-    return values[:, None]
+def times(rows: Array, values: Array) -> Array:
+    """Rows times values [groups, elements...], stored as the rows are."""
+    wide = Flat(rows)
+    return wide.again(wide.times(values))

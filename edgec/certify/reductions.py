@@ -28,11 +28,8 @@ class Extreme(Rule):
         nothing = 0 * (found[0] + found[1] + error)
         return Range(found[0] + nothing, found[1] + nothing, error + nothing)
 
-    def back(
-        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
-        window: Window | None = None,
-    ) -> Rows:
-        (a,), is_least = args, self.place.node.attributes["combine"] == "min"
+    def back(self, rows: Array, facts: tuple[Ranges, Range], cut: Cut = all_of, window: Window | None = None) -> Rows:
+        ((a,), _), is_least = facts, self.place.node.attributes["combine"] == "min"
         low, high = (-a.high, -a.low) if is_least else (a.low, a.high)
         low, high = cut(low), cut(high)
         rows = -rows if is_least else rows
@@ -82,11 +79,8 @@ class Product(Rule):
         error = carried + gamma(terms, self.place.unit) * parts.mass * (1 + 1e-6) + self.terms * TINY
         return checked(low, high, error, parts)
 
-    def back(
-        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
-        window: Window | None = None,
-    ) -> Rows:
-        rank = self.place.node.type.rank
+    def back(self, rows: Array, facts: tuple[Ranges, Range], cut: Cut = all_of, window: Window | None = None) -> Rows:
+        rank, (args, result) = self.place.node.type.rank, facts
         a_low, a_high, b_low = (aligned(cut(x), rank)[:, None] for x in (args[0].low, args[0].high, args[1].low))
         above, below = np.maximum(rows, 0), np.minimum(rows, 0)
         turned = [np.swapaxes(x, -1, -2) for x in (a_low, a_high, b_low)]

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from edgec.certify.elementwise import RANGES, Place, aligned, stretched
 from edgec.certify.maps import Map, Move
-from edgec.certify.patches import Window, beside, flat
+from edgec.certify.patches import Flat, Window
 from edgec.certify.planes import PLANES, Planes, extreme_planes
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
 from edgec.certify.rounding import lost_in_order
@@ -58,12 +60,13 @@ class Rule(ABC):
     def range(self, args: Ranges) -> Range:
         """The range of the result, with the error of what is computed from exact operands and theirs."""
 
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Any:
+        """What all rows need of these ranges; ``share`` is the free slope of an operator that has one."""
+        return args, result
+
     @abstractmethod
-    def back(
-        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
-        window: Window | None = None,
-    ) -> Rows:
-        """Rows of the operands; ``share`` is the free slope of an operator that has one.
+    def back(self, rows: Array, facts: Any, cut: Cut = all_of, window: Window | None = None) -> Rows:
+        """Rows of the operands.
 
         Rows may be those of a part of the result, a ``window``, which ``cut`` takes out of an array [boxes, elements...].
         """
@@ -77,16 +80,13 @@ class Rule(ABC):
         return np.full(args[k].low.shape, not self.is_linear)
 
 
-def dot(rows: Array, values: Array) -> Array:
-    """[boxes, rows] of the products of rows with one value for each element, [boxes, elements...]."""
-    if rows.ndim == 2:
-        return np.asarray(rows * (values[:, None] if values.ndim else values))
-    full = np.broadcast_to(values, (values.shape[0] if values.ndim else 1, *rows.shape[2:]))
-    wide, order = flat(rows)
-    full = full.transpose(0, *order).reshape(full.shape[0], -1)
-    if full.shape[0] == 1:
-        return np.asarray(wide @ full[0])
-    return np.asarray(np.matmul(wide, full[:, :, None])[..., 0])
+def dot(rows: Array | Flat, values: Array) -> Array:
+    """[groups, rows] of the products of rows with one value for each element, [groups, elements...]."""
+    wide = rows if isinstance(rows, Flat) else Flat(rows)
+    if values.ndim == 0:
+        return np.asarray(wide.rows.sum(2) * values)
+    full = wide.values(values)
+    return np.asarray(wide.rows @ full[0] if len(full) == 1 else np.matmul(wide.rows, full[:, :, None])[..., 0])
 
 
 def lost(sizes: Array, terms: float) -> Array:
@@ -105,16 +105,54 @@ def _summed(rows: Array, shape: Sequence[int]) -> Array:
     )
 
 
-def _sloped(rows: Array, below: Array, low: Array, high: Array, cut: Cut) -> Array:
-    """Rows times the slopes ``low`` where they are above zero, and ``high`` where they are ``below`` it."""
-    with np.errstate(all="ignore"):
-        more = high - low
-    if not np.isfinite(more).all():
-        return np.where(rows > 0, beside(cut(low), rows), beside(cut(high), rows)) * rows
-    part = rows * beside(cut(low), rows)
-    if more.any():
-        part += below * beside(cut(more), rows)
-    return np.asarray(part)
+@dataclass(frozen=True)
+class Lines:
+    """A result between sums of slopes times operands and an offset, below and above.
+
+    ``slopes`` are the number of an operand, its slopes below and above, and its value where that is known. Where the
+    function is linear both are one.
+    """
+
+    slopes: Sequence[tuple[int, Array, Array, Array | None]]
+    offset_low: Array
+    offset_high: Array
+    sizes: Array
+    is_exact: bool
+
+
+class _Bent:
+    """Rows in front of a bend: its slope is ``low`` where they are above zero, and ``high`` where they are below it."""
+
+    def __init__(self, rows: Array, is_exact: bool) -> None:
+        self.all = Flat(rows)
+        self.below, self.above, self.is_exact = copy(self.all), copy(self.all), is_exact
+        if not is_exact:
+            self.below.rows = np.minimum(self.all.rows, 0)
+
+    def sloped(self, low: Array, high: Array, cut: Cut) -> Array:
+        """The rows times the slopes."""
+        if self.is_exact:
+            return self.all.again(self.all.times(cut(low)))
+        with np.errstate(all="ignore"):
+            more = high - low
+        if not np.isfinite(more).all():
+            slopes = (self.all.values(cut(x)) for x in (low, high))
+            first, second = (x[:, None] if x.ndim else x for x in slopes)
+            return self.all.again(np.where(self.all.rows > 0, first, second) * self.all.rows)
+        part = self.all.times(cut(low))
+        if more.any():
+            part += self.below.times(cut(more))
+        return self.all.again(part)
+
+    def offset(self, low: Array, high: Array, cut: Cut) -> Array:
+        """The products with an offset ``low`` where rows are above zero, and ``high`` where they are below it."""
+        if self.is_exact:
+            return np.zeros(self.all.rows.shape[:2])
+        found = dot(self.below, cut(high))
+        if low.any():
+            self.above.rows = self.all.rows - self.below.rows
+            found = found + dot(self.above, cut(low))
+        return found
 
 
 class Elementwise(Rule):
@@ -152,50 +190,35 @@ class Elementwise(Rule):
             found.append(Window(np.where(single, 0, window.begins[:, own]), wide))
         return found
 
-    def back(
-        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
-        window: Window | None = None,
-    ) -> Rows:
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Lines:
         planes, rank = self.planes(args, share), self.place.node.type.rank
-        if planes.low is planes.high and planes.offset_low is planes.offset_high:
-            return self._exactly(rows, args, planes, cut)
-        below = np.minimum(rows, 0)
+        is_exact = planes.low is planes.high and planes.offset_low is planes.offset_high
         sizes = np.maximum(np.abs(planes.offset_low), np.abs(planes.offset_high))
-        parts, constant = {}, np.zeros(rows.shape[:2])
+        slopes = []
         for k, a in enumerate(args):
             low, high = planes.low[k], planes.high[k]
             sizes = sizes + np.maximum(np.abs(low), np.abs(high)) * aligned(a.magnitude, rank)
-            if k not in self.operands and not a.low.any():
-                continue
-            part = _sloped(rows, below, low, high, cut)
-            if k in self.operands:
+            if k in self.operands or a.low.any():
+                slopes.append((k, low, high, None if k in self.operands else aligned(a.low, rank)))
+        return Lines(slopes, planes.offset_low, planes.offset_high, 2 * lost(sizes, self._terms), is_exact)
+
+    def back(self, rows: Array, facts: Lines, cut: Cut = all_of, window: Window | None = None) -> Rows:
+        bent, parts = _Bent(rows, facts.is_exact), {}
+        constant = bent.offset(facts.offset_low, facts.offset_high, cut)
+        for k, low, high, value in facts.slopes:
+            is_one = facts.is_exact and low.ndim == 0 and low == 1
+            part = rows if is_one else bent.sloped(low, high, cut)
+            if value is None:
                 parts[k] = self._operand(part, k)
             else:
-                constant += dot(part, cut(aligned(a.low, rank)))
-        if planes.offset_low.any():
-            constant += dot(rows - below, cut(planes.offset_low))
-        constant += dot(below, cut(planes.offset_high))
-        return Rows(parts, constant, cut(3 * (self._terms + 8) * U64 * sizes))
+                constant = constant + dot(part, cut(value))
+        return Rows(parts, constant, cut(facts.sizes))
 
     def _operand(self, rows: Array, k: int) -> Array:
         """Rows of a result as those of an operand, which was broadcast."""
         shape = self.place.node.args[k].type.shape
         last = rows.shape[rows.ndim - len(shape) :]
         return _summed(rows, tuple(1 if n == 1 else w for w, n in zip(last, shape)))
-
-    def _exactly(self, rows: Array, args: Ranges, planes: Planes, cut: Cut) -> Rows:
-        rank, parts = self.place.node.type.rank, {}
-        constant: Array = np.zeros(rows.shape[:2])
-        sizes: Array = np.zeros(())
-        for k, a in enumerate(args):
-            slope = planes.low[k]
-            sizes = sizes + np.abs(slope) * aligned(a.magnitude, rank)
-            part = rows if slope.ndim == 0 and slope == 1 else rows * beside(cut(slope), rows)
-            if k in self.operands:
-                parts[k] = self._operand(part, k)
-            else:
-                constant = constant + dot(part, cut(aligned(a.low, rank)))
-        return Rows(parts, constant, cut(lost(sizes, self._terms)))
 
     @property
     def _terms(self) -> int:
@@ -225,7 +248,7 @@ def _operand(mask: Array, of: Range) -> Array:
     return np.asarray(mask.any(axis=axes, keepdims=True)) if axes else mask
 
 
-class Leaky(Rule):
+class Leaky(Elementwise):
     """x where it is positive, and x * slope where it is not: a choice whose sides meet at zero.
 
     ``slopes`` are those behind and before zero, as constants that broadcast to x; ``x`` is the operand's number.
@@ -243,13 +266,7 @@ class Leaky(Rule):
         error = carried + self.place.unit * (steepest * a.magnitude + carried) * (1 + 1e-6) + TINY
         return checked(low + 0 * a.low, high + 0 * a.low, error)
 
-    def windows(self, window: Window | None) -> list[Window | None]:
-        return [window for _ in self.place.node.args]
-
-    def back(
-        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
-        window: Window | None = None,
-    ) -> Rows:
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Lines:
         a, (up, down) = args[self.operands[0]], self.slopes
         with np.errstate(all="ignore"):
             secant = (a.high * up - a.low * down) / (a.high - a.low)
@@ -264,11 +281,9 @@ class Leaky(Rule):
         offset = offset + np.where(convex, 1, -1) * 8 * U64 * np.abs(slope) * a.magnitude * open
         touching = np.where(open, free, fixed)
         low, high = np.where(convex, touching, slope), np.where(convex, slope, touching)
-        below = np.minimum(rows, 0)
-        constant = dot(rows - below, cut(np.where(convex, 0, offset))) + dot(below, cut(np.where(convex, offset, 0)))
         sizes = np.maximum(np.abs(low), np.abs(high)) * a.magnitude + np.abs(offset)
-        part = _sloped(rows, below, low, high, cut)
-        return Rows({self.operands[0]: part}, constant, cut(2 * lost(sizes, self.place.node.type.elements)))
+        offsets, none = (np.where(convex, 0.0, offset), np.where(convex, offset, 0.0)), None
+        return Lines([(self.operands[0], low, high, none)], *offsets, 2 * lost(sizes, self._terms), False)
 
     def loose(self, args: Ranges, k: int) -> Array:
         return np.asarray((args[k].low < 0) & (args[k].high > 0)) & (k == self.operands[0])
@@ -308,14 +323,13 @@ class Weighted(Rule):
     def windows(self, window: Window | None) -> list[Window | None] | None:
         return self.map.windows(window)
 
-    def back(
-        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
-        window: Window | None = None,
-    ) -> Rows:
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Array:
         assert result.sum is not None
-        terms = max(self.terms, prod(self.place.node.type.shape))
+        return lost(result.sum.mass, max(self.terms, prod(self.place.node.type.shape)))
+
+    def back(self, rows: Array, facts: Array, cut: Cut = all_of, window: Window | None = None) -> Rows:
         part = self.map.transposed_rows(rows, window)
-        return Rows({self.operands[0]: part}, np.zeros(rows.shape[:2]), cut(lost(result.sum.mass, terms)))
+        return Rows({self.operands[0]: part}, np.zeros(rows.shape[:2]), cut(facts))
 
 
 class Moved(Rule):
@@ -338,12 +352,14 @@ class Moved(Rule):
             return None if window is not None else [None for _ in self.place.node.args]
         return self.move.maps[self.operands[0]].windows(window)
 
-    def back(
-        self, rows: Array, args: Ranges, result: Range, share: Array | None = None, cut: Cut = all_of,
-        window: Window | None = None,
-    ) -> Rows:
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Array:
+        offset = self.move.offset
+        sizes = result.magnitude if offset is None else result.magnitude + np.abs(offset)
+        return lost(sizes, prod(self.place.node.type.shape))
+
+    def back(self, rows: Array, facts: Array, cut: Cut = all_of, window: Window | None = None) -> Rows:
         parts = {k: self.move.maps[k].transposed_rows(rows, window) for k in self.operands}
-        constant, sizes, offset = np.zeros(rows.shape[:2]), result.magnitude, self.move.offset
-        if offset is not None:
-            constant, sizes = dot(rows, cut(offset[None])), sizes + np.abs(offset)
-        return Rows(parts, constant, cut(lost(sizes, prod(self.place.node.type.shape))))
+        constant = np.zeros(rows.shape[:2])
+        if self.move.offset is not None:
+            constant = dot(rows, cut(self.move.offset[None]))
+        return Rows(parts, constant, cut(facts))
