@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgec.certify.patches import Patch, Window, cut, embedded, united
+from edgec.certify.patches import Part, Patch, Window, cut, embedded, united
 from edgec.certify.ranges import U64, Array, exact
 from edgec.certify.rules import dot
 from edgec.ir.graph import Node
@@ -178,9 +178,9 @@ class Backward:
         return domain.least({n: p.rows for n, p in rows.items()}, self.shape)
 
 
-def windows(network: Network, n: Node, window: Window | None) -> dict[Node, Window | None]:
+def windows(network: Network, n: Node, window: Window | None) -> dict[Node, Part]:
     """The parts of values that rows of a part of a node read, by node."""
-    found = {n: window}
+    found: dict[Node, Part] = {n: window}
     for m in reversed(network.order):
         if m not in found or m not in network.rules:
             continue
@@ -191,6 +191,6 @@ def windows(network: Network, n: Node, window: Window | None) -> dict[Node, Wind
     return found
 
 
-def size_of(n: Node, window: Window | None) -> int:
+def size_of(n: Node, window: Part) -> int:
     """Numbers of one row."""
-    return prod(n.type.shape if window is None else window.extents)
+    return prod(window.extents if isinstance(window, Window) else n.type.shape)

@@ -223,6 +223,9 @@ class Joint(Network):
         low, high = (v.low + low - p.shift) / p.scale, (v.high + high - p.shift) / p.scale
         return met(own, low - lost - slack, high + lost + slack)
 
+    def _alive(self, n: Node, found: Bounds) -> Array | None:
+        return None if n in self.by_reference or n in self.by_program else super()._alive(n, found)
+
     def _passed(self, n: Node, here: Patch, run: Backward) -> Passed:
         return self._of_reference(n, here, run) if n in self.exactly else super()._passed(n, here, run)
 

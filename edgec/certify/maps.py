@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgec import ops
-from edgec.certify.patches import Window, inside, times
+from edgec.certify.patches import Part, Picked, Window, inside, times
 from edgec.certify.ranges import Array
 from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node
@@ -59,12 +59,17 @@ class Map:
         assert back is not None
         return seed, _folded(back)
 
-    def windows(self, window: Window | None) -> list[Window | None] | None:
+    @property
+    def is_matrix(self) -> bool:
+        """Is it a product with a constant matrix from the right?"""
+        return self.node.op == "matmul" and self.k == 0 and self.node.args[1].type.rank == 2
+
+    def windows(self, window: Part) -> list[Part] | None:
         """The parts of all operands that a part of the result reads; None where maps are transposed as a whole alone."""
-        found: list[Window | None] = [None for _ in self.node.args]
-        if window is None:
+        found: list[Part] = [None for _ in self.node.args]
+        if window is None or (isinstance(window, Picked) and self.is_matrix):
             return found
-        if self.k != 0 or self.node.op not in ("conv", "pad"):
+        if self.k != 0 or self.node.op not in ("conv", "pad") or isinstance(window, Picked):
             return None
         if self.node.op == "pad":
             found[0] = Window(window.begins - np.array(self._of("before")), window.extents)
@@ -80,16 +85,19 @@ class Map:
         found[0] = Window(begins, tuple(wide))
         return found
 
-    def transposed_rows(self, rows: Array, window: Window | None = None) -> Array:
-        """The rows [groups, rows, ...] of the operand that those of all of the result are, or of a part of it."""
+    def transposed_rows(self, rows: Array, window: Part = None, keep: Array | None = None) -> Array:
+        """The rows [groups, rows, ...] of the operand that those of a part of the result are; of a matrix those that
+        are to be kept alone."""
         groups, count = rows.shape[:2]
         if self.k == 0 and self.node.op == "conv":
             parts = self.windows(window)
             assert parts is not None
-            extents = self.operand.type.shape if parts[0] is None else parts[0].extents
+            extents = parts[0].extents if isinstance(parts[0], Window) else self.operand.type.shape
             flat = self._by_taps(rows.reshape(-1, *rows.shape[2:]), extents[2:])
-        elif self.k == 0 and self.node.op == "matmul" and self.node.args[1].type.rank == 2:
+        elif self.is_matrix:
             w = self.node.args[1].value
+            w = w if keep is None else w[keep]
+            w = w[:, window.elements] if isinstance(window, Picked) else w
             flat = (rows.reshape(-1, w.shape[1]) @ w.T).reshape(groups * count, *rows.shape[2:-1], w.shape[0])
         elif self.k == 0 and self.node.op == "pad":
             return self._unpadded(rows, window)
@@ -97,13 +105,13 @@ class Map:
             flat = self.transposed(rows.reshape(-1, *rows.shape[2:]))
         return flat.reshape(groups, count, *flat.shape[1:])
 
-    def _unpadded(self, rows: Array, window: Window | None) -> Array:
+    def _unpadded(self, rows: Array, window: Part) -> Array:
         """The rows of a padded value without what was put around it."""
         if window is None:
             places = zip(self._of("before"), self.operand.type.shape)
             return rows[(slice(None), slice(None), *(slice(b, b + n) for b, n in places))]
         parts = self.windows(window)
-        assert parts is not None and parts[0] is not None
+        assert parts is not None and isinstance(parts[0], Window)
         there = inside(parts[0], self.operand.type.shape)
         return rows if there is None else times(rows, there[:, 0])
 

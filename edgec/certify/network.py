@@ -19,9 +19,9 @@ from edgec.certify.backward import Backward
 from edgec.certify.choose import is_known, is_whole, read_by_sums, rule
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES
-from edgec.certify.patches import Patch, cut, embedded
+from edgec.certify.patches import Patch, Picked, Window, cut, embedded
 from edgec.certify.ranges import Array, Range, exact, met
-from edgec.certify.rules import Leaky, Rule
+from edgec.certify.rules import Elementwise, Leaky, Rule
 from edgec.certify.units import units
 from edgec.differentiate.composites import softmax_operand
 from edgec.errors import ModelError
@@ -37,6 +37,8 @@ _TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32"
 _ONCE = frozenset({"reshape", "transpose", "slice", "pad", "concat"})
 #: The most numbers of rows for which ranges are tightened.
 _MOST = 1 << 33
+#: The part of the elements of a value up to which those that matter are picked.
+_PICKED = 0.8
 #: Free slopes by node: [boxes, 1 or rows, elements...].
 Shares = Mapping[Node, Array]
 #: Bounds that a search knows better, by node.
@@ -57,6 +59,8 @@ class Bounds:
     noise: dict[Node, Array] = field(default_factory=dict)
     #: What rows need of the ranges at a node, by `Rule.facts`.
     facts: dict[Node, Any] = field(default_factory=dict)
+    #: The elements of a node that rows are about, by `Network._alive`.
+    alive: dict[Node, Array | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -270,16 +274,39 @@ class Network:
             found.facts[n] = facts
         parts = rule.windows(here.window)
         whole = here if parts is not None else Patch(embedded(here, n.type.shape))
-        made = rule.back(whole.rows, facts, lambda x: run.part(x, whole), whole.window)
+        keep = self._alive(n.args[rule.operands[0]], found) if rule.picks else None
+        made = rule.back(whole.rows, facts, lambda x: run.part(x, whole), whole.window, keep)
         sizes = made.sizes
         if whole is not here and here.window is not None:
             sizes = cut(sizes, here.window, None)
-        seen = [(n.args[k], Patch(rows, parts[k] if parts else None)) for k, rows in made.parts.items()]
+        picked = None if keep is None else Picked(keep)
+        seen = [(n.args[k], Patch(rows, parts[k] if parts and parts[k] else picked)) for k, rows in made.parts.items()]
         return Passed([(a, self._trimmed(a, p)) for a, p in seen], made.constant, sizes)
+
+    def _alive(self, n: Node, found: Bounds) -> Array | None:
+        """The elements of the last dimension of a node that rows are about at all; None where most of them are.
+
+        A ReLU that is shut passes nothing on, and stores a zero without an error.
+        """
+        if n not in found.alive:
+            rule, count, facts = self.rules.get(n), n.type.shape[-1], None
+            if isinstance(rule, Elementwise) and not rule.is_linear:
+                facts = rule.facts([found.seen[a] for a in n.args], found.exact[n])
+            alive = np.arange(count)
+            if facts is not None:
+                noise = found.noise.get(n, found.exact[n].error)
+                arrays = (noise, facts.sizes, facts.offset_low, facts.offset_high)
+                slopes = (x for _, low, high, _ in facts.slopes for x in (low, high))
+                mask = np.zeros(count, bool)
+                for x in (*arrays, *slopes):
+                    mask |= (x != 0).reshape(-1, x.shape[-1] if x.ndim else 1).any(axis=0)
+                alive = np.flatnonzero(mask)
+            found.alive[n] = alive if alive.size < _PICKED * count else None
+        return found.alive[n]
 
     def _trimmed(self, n: Node, p: Patch) -> Patch:
         """Rows of all of a value, where a part of it would be no smaller."""
-        if p.window is None or prod(p.window.extents) < prod(n.type.shape):
+        if not isinstance(p.window, Window) or prod(p.window.extents) < prod(n.type.shape):
             return p
         return Patch(embedded(p, n.type.shape))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Union
 
 import numpy as np
 
@@ -27,22 +28,34 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Picked:
+    """The elements of the last dimension that matter, for all groups: those of the others are read by nothing."""
+
+    elements: Array
+
+
+#: A part of a value; without one it is all of it.
+Part = Union[Window, Picked, None]
+
+
+@dataclass(frozen=True)
 class Patch:
-    """Rows [groups, rows, extents...] of a part of a value; of all of it without a window."""
+    """Rows [groups, rows, extents...] of a part of a value."""
 
     rows: Array
-    window: Window | None = None
+    window: Part = None
 
 
-def cut(x: Array, window: Window | None, boxes: Array | None) -> Array:
+def cut(x: Array, window: Part, boxes: Array | None) -> Array:
     """The part [groups, extents...] of an array [boxes, ...] for every group, which is of one of the ``boxes``.
 
     Dimensions of extent 1 stay, as they are the same everywhere. Beyond the value it is zero.
     """
     if x.ndim == 0:
         return x
-    if window is None:
-        return x if boxes is None or x.shape[0] == 1 else x[boxes]
+    if not isinstance(window, Window):
+        x = x if boxes is None or x.shape[0] == 1 else x[boxes]
+        return x if window is None or x.shape[-1] == 1 else x[..., window.elements]
     groups, own = len(window.begins), slice(len(window.extents) - x.ndim + 1, None)
     begins, wide, shape = window.begins[:, own], window.extents[own], x.shape[1:]
     moving = [d for d, n in enumerate(shape) if n > 1 and (wide[d] != n or begins[:, d].any())]
@@ -86,6 +99,9 @@ def embedded(p: Patch, shape: Sequence[int]) -> Array:
     if p.window is None:
         return p.rows
     found = np.zeros((*p.rows.shape[:2], *shape))
+    if isinstance(p.window, Picked):
+        found[..., p.window.elements] = p.rows
+        return found
     for group, begins in enumerate(p.window.begins.tolist()):
         places = list(zip(begins, p.window.extents, shape))
         here = tuple(slice(max(-b, 0), max(min(e, n - b), 0)) for b, e, n in places)
@@ -96,7 +112,9 @@ def embedded(p: Patch, shape: Sequence[int]) -> Array:
 
 def united(a: Patch, b: Patch, shape: Sequence[int]) -> tuple[Patch, Patch]:
     """Both rows with one window: the least one that has both in it, or none where they are not the same way apart."""
-    if a.window is not None and b.window is not None:
+    if a.window is None and b.window is None:
+        return a, b
+    if isinstance(a.window, Window) and isinstance(b.window, Window):
         ends = [w.begins + np.array(w.extents) for w in (a.window, b.window)]
         begins = np.minimum(a.window.begins, b.window.begins)
         wide = np.maximum(*ends) - begins
@@ -108,7 +126,7 @@ def united(a: Patch, b: Patch, shape: Sequence[int]) -> tuple[Patch, Patch]:
 
 
 def _widened(p: Patch, window: Window) -> Patch:
-    assert p.window is not None
+    assert isinstance(p.window, Window)
     if p.window.extents == window.extents:
         return p
     found = np.zeros((*p.rows.shape[:2], *window.extents))

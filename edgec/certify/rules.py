@@ -18,7 +18,7 @@ import numpy as np
 
 from edgec.certify.elementwise import RANGES, Place, aligned, stretched
 from edgec.certify.maps import Map, Move
-from edgec.certify.patches import Flat, Window
+from edgec.certify.patches import Flat, Part, Window
 from edgec.certify.planes import PLANES, Planes, extreme_planes
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
 from edgec.certify.rounding import lost_in_order
@@ -56,6 +56,11 @@ class Rule(ABC):
     #: Are the rows of negated rows those of the rows, negated?
     is_odd: bool = field(default=False, init=False)
 
+    @property
+    def picks(self) -> bool:
+        """Can it leave out elements of the last dimension of its operand?"""
+        return False
+
     @abstractmethod
     def range(self, args: Ranges) -> Range:
         """The range of the result, with the error of what is computed from exact operands and theirs."""
@@ -65,13 +70,16 @@ class Rule(ABC):
         return args, result
 
     @abstractmethod
-    def back(self, rows: Array, facts: Any, cut: Cut = all_of, window: Window | None = None) -> Rows:
+    def back(
+        self, rows: Array, facts: Any, cut: Cut = all_of, window: Part = None, keep: Array | None = None
+    ) -> Rows:
         """Rows of the operands.
 
         Rows may be those of a part of the result, a ``window``, which ``cut`` takes out of an array [boxes, elements...].
+        A rule that picks gives rows of the elements ``keep`` of its operand alone.
         """
 
-    def windows(self, window: Window | None) -> list[Window | None] | None:
+    def windows(self, window: Part) -> list[Part] | None:
         """The parts of the operands that a part of the result is made of; None where the rule takes whole rows alone."""
         return None if window is not None else [None for _ in self.place.node.args]
 
@@ -179,11 +187,11 @@ class Elementwise(Rule):
                 return extreme_planes(op, wide[0], wide[1], share)
             return PLANES[op](self.place, wide)
 
-    def windows(self, window: Window | None) -> list[Window | None]:
-        found: list[Window | None] = []
+    def windows(self, window: Part) -> list[Part]:
+        found: list[Part] = []
         for a in self.place.node.args:
-            if window is None or a.type.rank == 0:
-                found.append(None)
+            if not isinstance(window, Window) or a.type.rank == 0:
+                found.append(window if a.type.rank and a.type.shape[-1] > 1 else None)
                 continue
             own, single = slice(len(window.extents) - a.type.rank, None), np.array(a.type.shape) == 1
             wide = tuple(1 if n == 1 else w for w, n in zip(window.extents[own], a.type.shape))
@@ -202,7 +210,9 @@ class Elementwise(Rule):
                 slopes.append((k, low, high, None if k in self.operands else aligned(a.low, rank)))
         return Lines(slopes, planes.offset_low, planes.offset_high, 2 * lost(sizes, self._terms), is_exact)
 
-    def back(self, rows: Array, facts: Lines, cut: Cut = all_of, window: Window | None = None) -> Rows:
+    def back(
+        self, rows: Array, facts: Lines, cut: Cut = all_of, window: Part = None, keep: Array | None = None
+    ) -> Rows:
         bent, parts = _Bent(rows, facts.is_exact), {}
         constant = bent.offset(facts.offset_low, facts.offset_high, cut)
         for k, low, high, value in facts.slopes:
@@ -297,6 +307,10 @@ class Weighted(Rule):
     magnitudes: Map
     constants: Mapping[int, Array]
 
+    @property
+    def picks(self) -> bool:
+        return self.map.is_matrix
+
     def range(self, args: Ranges) -> Range:
         a = args[self.operands[0]]
         middle = (a.low + a.high) / 2
@@ -320,15 +334,17 @@ class Weighted(Rule):
         error = (1 + gamma(order.depth, unit)) * (carried + lost) * (1 + 1e-6) + self.terms * TINY
         return checked(low, high, error, replace(parts, is_closed=True))
 
-    def windows(self, window: Window | None) -> list[Window | None] | None:
+    def windows(self, window: Part) -> list[Part] | None:
         return self.map.windows(window)
 
     def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Array:
         assert result.sum is not None
         return lost(result.sum.mass, max(self.terms, prod(self.place.node.type.shape)))
 
-    def back(self, rows: Array, facts: Array, cut: Cut = all_of, window: Window | None = None) -> Rows:
-        part = self.map.transposed_rows(rows, window)
+    def back(
+        self, rows: Array, facts: Array, cut: Cut = all_of, window: Part = None, keep: Array | None = None
+    ) -> Rows:
+        part = self.map.transposed_rows(rows, window, keep)
         return Rows({self.operands[0]: part}, np.zeros(rows.shape[:2]), cut(facts))
 
 
@@ -347,7 +363,7 @@ class Moved(Rule):
             error = np.zeros((1,) * low.ndim)
         return Range(low, high, error)
 
-    def windows(self, window: Window | None) -> list[Window | None] | None:
+    def windows(self, window: Part) -> list[Part] | None:
         if len(self.operands) != 1:
             return None if window is not None else [None for _ in self.place.node.args]
         return self.move.maps[self.operands[0]].windows(window)
@@ -357,7 +373,9 @@ class Moved(Rule):
         sizes = result.magnitude if offset is None else result.magnitude + np.abs(offset)
         return lost(sizes, prod(self.place.node.type.shape))
 
-    def back(self, rows: Array, facts: Array, cut: Cut = all_of, window: Window | None = None) -> Rows:
+    def back(
+        self, rows: Array, facts: Array, cut: Cut = all_of, window: Part = None, keep: Array | None = None
+    ) -> Rows:
         parts = {k: self.move.maps[k].transposed_rows(rows, window) for k in self.operands}
         constant = np.zeros(rows.shape[:2])
         if self.move.offset is not None:
