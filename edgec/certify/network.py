@@ -162,10 +162,10 @@ class Network:
                 if self.whole[n]:
                     own = _within_whole(own)
                 found.exact[n] = own
-                if n in wanted and not self.is_late:
-                    own = self._tightened(n, own, found)
                 if n in known:
                     own = met(own, *known[n])
+                if n in wanted and not self.is_late:
+                    own = self._tightened(n, own, found)
             self._keep(n, own, found)
         return found
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgec.certify.network import Network
 
 #: Bytes of the greatest rows of what passes back together.
-_ROOM = 1 << 22
+_ROOM = 1 << 21
 #: The cost of facts about a value for a group, in rows of it.
 _FACTS = 6
 #: Extents of tiles that are tried.
@@ -44,14 +44,9 @@ def units(network: Network, n: Node, open: Array) -> Iterator[Unit]:
     box, element = np.nonzero(open)
     places = np.stack(np.unravel_index(element, shape), 1)
     tile = _tile(network, n, box, places)
-    if tile is None:
-        key, wide = np.zeros((len(box), 0), np.int64), shape
-    else:
-        key, wide = places[:, 2:] // tile, (*shape[:2], *(min(tile, s) for s in shape[2:]))
-    _, first, group, counts = np.unique(
-        np.concatenate([box[:, None], key], 1), axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
-    group = group.reshape(-1)
+    wide = shape if tile is None else (*shape[:2], *(min(tile, s) for s in shape[2:]))
+    keys = _groups(box, places, tile)
+    _, first, group, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     members = np.split(np.argsort(group, kind="stable"), np.cumsum(counts)[:-1])
     sample = _window(np.zeros((1, len(shape)), np.int64), wide, tile)
@@ -66,11 +61,20 @@ def units(network: Network, n: Node, open: Array) -> Iterator[Unit]:
         elements[is_row] = np.concatenate([element[members[g]] for g in taken])
         begins = np.zeros((len(taken), len(shape)), np.int64)
         if tile is not None:
-            begins[:, 2:] = key[first[taken]] * tile
+            begins[:, 2:] = places[first[taken], 2:] // tile * tile
         step = max(1, _ROOM // (16 * width * len(taken)))
         for k in range(0, rows, step):
             part = elements[:, k : k + step], is_row[:, k : k + step]
             yield _unit(*part, box[first[taken]], shape, begins, wide, tile)
+
+
+def _groups(box: Array, places: Array, tile: int | None) -> Array:
+    """A number for each element, the same for all of one group."""
+    found = box
+    for along in places[:, 2:].T if tile is not None else ():
+        steps = along // (tile or 1)
+        found = found * (steps.max() + 1) + steps
+    return np.asarray(found)
 
 
 def _window(begins: Array, wide: tuple[int, ...], tile: int | None) -> Window | None:
@@ -98,8 +102,7 @@ def _tile(network: Network, n: Node, box: Array, places: Array) -> int | None:
         wide = shape if tile is None else (*shape[:2], *(min(tile, s) for s in shape[2:]))
         read = windows(network, n, _window(np.zeros((1, len(shape)), np.int64), wide, tile))
         size = sum(min(size_of(m, w), size_of(m, None)) for m, w in read.items())
-        key = places[:, 2:] // (tile or max(shape))
-        groups = len(np.unique(np.concatenate([box[:, None], key], 1), axis=0))
+        groups = len(np.unique(_groups(box, places, tile)))
         cost = size * (len(box) + _FACTS * groups)
         if cost < least:
             least, best = cost, tile
