@@ -98,7 +98,7 @@ class Map:
             w = self.node.args[1].value
             w = w if keep is None else w[keep]
             w = w[:, window.elements] if isinstance(window, Picked) else w
-            flat = (rows.reshape(-1, w.shape[1]) @ w.T).reshape(groups * count, *rows.shape[2:-1], w.shape[0])
+            flat = (rows.reshape(prod(rows.shape[:-1]), rows.shape[-1]) @ w.T).reshape(groups * count, *rows.shape[2:-1], w.shape[0])
         elif self.k == 0 and self.node.op == "pad":
             return self._unpadded(rows, window)
         else:
