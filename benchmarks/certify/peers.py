@@ -1,8 +1,9 @@
 """Bounds beside those of auto_LiRPA, by the same method (CROWN) in one process: widths, and the time of both.
 
-`python -m benchmarks.certify.peers MODEL[:EPS]...` bounds the outputs of sequential networks (dense layers, convolutions,
-ReLU) for inputs near a drawn one, or near many at once with `--boxes`. auto_LiRPA is installed, or on PYTHONPATH
-(github.com/Verified-Intelligence/auto_LiRPA); both have one thread; the least of `--repeat` times of the processor counts, in turns.
+`python -m benchmarks.certify.peers MODEL[:EPS]...` bounds the outputs of sequential networks (dense layers,
+convolutions, ReLU) for inputs near a drawn one, or near many at once with `--boxes`. auto_LiRPA is installed, or on
+PYTHONPATH (github.com/Verified-Intelligence/auto_LiRPA). Both have one thread, take turns, and the least of `--repeat`
+times of the processor counts. "Rounding" is the width of bounds of the code for one single input.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of linear bounds on their way back through a network, from nodes to its inputs.
 
-What roundings take from a bound is of one form: magnitudes of rows times sizes of values. So the sizes of operators that
-hand the same rows on are added up first.
+What roundings take from a bound is of one form: magnitudes of rows times sizes of values. So the sizes of operators
+that hand the same rows on are added up first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgec.certify.patches import Part, Patch, Window, cut, embedded, united
+from edgec.certify.patches import Patch, Region, Window, cut, embedded, united
 from edgec.certify.ranges import U64, Array, exact
 from edgec.certify.rules import dot
 from edgec.ir.graph import Node
@@ -178,9 +178,9 @@ class Backward:
         return domain.least({n: p.rows for n, p in rows.items()}, self.shape)
 
 
-def windows(network: Network, n: Node, window: Window | None) -> dict[Node, Part]:
+def windows(network: Network, n: Node, window: Window | None) -> dict[Node, Region]:
     """The parts of values that rows of a part of a node read, by node."""
-    found: dict[Node, Part] = {n: window}
+    found: dict[Node, Region] = {n: window}
     for m in reversed(network.order):
         if m not in found or m not in network.rules:
             continue
@@ -191,6 +191,6 @@ def windows(network: Network, n: Node, window: Window | None) -> dict[Node, Part
     return found
 
 
-def size_of(n: Node, window: Part) -> int:
+def size_of(n: Node, window: Region) -> int:
     """Numbers of one row."""
     return prod(window.extents if isinstance(window, Window) else n.type.shape)

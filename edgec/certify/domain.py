@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.certify.patches import Part, cut
+from edgec.certify.patches import Region, cut
 from edgec.certify.ranges import U64, Array
 from edgec.ir.graph import Node
 
@@ -32,7 +32,7 @@ class Domain:
         """The box of an input."""
         return self.low[n], self.high[n]
 
-    def within(self, windows: Mapping[Node, Part], boxes: Array) -> Domain:
+    def within(self, windows: Mapping[Node, Region], boxes: Array) -> Domain:
         """The sets of parts of inputs, for groups that are of these ``boxes``."""
 
         def part(values: Mapping[Node, Array]) -> dict[Node, Array]:

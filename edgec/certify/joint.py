@@ -232,11 +232,8 @@ class Joint(Network):
     def _of_reference(self, n: Node, here: Patch, run: Backward) -> Passed:
         """Nothing is said by a row of what may leave its numbers; of a pair, see `_across`."""
         p = self.by_reference.get(n)
-        passed = (
-            super()._passed(n, here, run)
-            if p is None or p.program.node not in run.waiting
-            else self._across(p, here, run)
-        )
+        is_paired = p is not None and p.program.node in run.waiting
+        passed = self._across(p, here, run) if p and is_paired else super()._passed(n, here, run)
         unknown = np.isnan(run.found.exact[n].low)
         if not unknown.any():
             return passed
@@ -252,8 +249,8 @@ class Joint(Network):
         whole, found = Patch(embedded(given, v.type.shape)), run.found
         here = np.transpose(whole.rows, (0, 1, *(2 + d for d in p.order)))
         lines = self._band(p, found)
-        bands = (lines.top, lines.top_0, lines.bottom, lines.bottom_0)
-        top, top_0, bottom, bottom_0 = (run.part(x, whole) for x in bands)
+        top, top_0 = run.part(lines.top, whole), run.part(lines.top_0, whole)
+        bottom, bottom_0 = run.part(lines.bottom, whole), run.part(lines.bottom_0, whole)
         up, down = np.maximum(here, 0), np.minimum(here, 0)
         difference = -(up * top[:, None] + down * bottom[:, None])
         constant = -dot(up, top_0) - dot(down, bottom_0) + dot(here + difference, p.shift[None])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgec import ops
-from edgec.certify.patches import Part, Picked, Window, inside, times
+from edgec.certify.patches import Picked, Region, Window, inside, times
 from edgec.certify.ranges import Array
 from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node
@@ -64,9 +64,9 @@ class Map:
         """Is it a product with a constant matrix from the right?"""
         return self.node.op == "matmul" and self.k == 0 and self.node.args[1].type.rank == 2
 
-    def windows(self, window: Part) -> list[Part] | None:
-        """The parts of all operands that a part of the result reads; None where maps are transposed as a whole alone."""
-        found: list[Part] = [None for _ in self.node.args]
+    def windows(self, window: Region) -> list[Region] | None:
+        """The parts of all operands that a part of the result reads; None where the map takes whole rows alone."""
+        found: list[Region] = [None for _ in self.node.args]
         if window is None or (isinstance(window, Picked) and self.is_matrix):
             return found
         if self.k != 0 or self.node.op not in ("conv", "pad") or isinstance(window, Picked):
@@ -85,7 +85,7 @@ class Map:
         found[0] = Window(begins, tuple(wide))
         return found
 
-    def transposed_rows(self, rows: Array, window: Part = None, keep: Array | None = None) -> Array:
+    def transposed_rows(self, rows: Array, window: Region = None, keep: Array | None = None) -> Array:
         """The rows [groups, rows, ...] of the operand that those of a part of the result are; of a matrix those that
         are to be kept alone."""
         groups, count = rows.shape[:2]
@@ -98,14 +98,16 @@ class Map:
             w = self.node.args[1].value
             w = w if keep is None else w[keep]
             w = w[:, window.elements] if isinstance(window, Picked) else w
-            flat = (rows.reshape(prod(rows.shape[:-1]), rows.shape[-1]) @ w.T).reshape(groups * count, *rows.shape[2:-1], w.shape[0])
+            flat = (rows.reshape(prod(rows.shape[:-1]), rows.shape[-1]) @ w.T).reshape(
+                groups * count, *rows.shape[2:-1], w.shape[0]
+            )
         elif self.k == 0 and self.node.op == "pad":
             return self._unpadded(rows, window)
         else:
             flat = self.transposed(rows.reshape(-1, *rows.shape[2:]))
         return flat.reshape(groups, count, *flat.shape[1:])
 
-    def _unpadded(self, rows: Array, window: Part) -> Array:
+    def _unpadded(self, rows: Array, window: Region) -> Array:
         """The rows of a padded value without what was put around it."""
         if window is None:
             places = zip(self._of("before"), self.operand.type.shape)

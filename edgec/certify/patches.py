@@ -35,7 +35,7 @@ class Picked:
 
 
 #: A part of a value; without one it is all of it.
-Part = Union[Window, Picked, None]
+Region = Union[Window, Picked, None]
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Patch:
     """Rows [groups, rows, extents...] of a part of a value."""
 
     rows: Array
-    window: Part = None
+    window: Region = None
 
 
-def cut(x: Array, window: Part, boxes: Array | None) -> Array:
+def cut(x: Array, window: Region, boxes: Array | None) -> Array:
     """The part [groups, extents...] of an array [boxes, ...] for every group, which is of one of the ``boxes``.
 
     Dimensions of extent 1 stay, as they are the same everywhere. Beyond the value it is zero.

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from edgec.certify.elementwise import aligned
-from edgec.certify.patches import Part
+from edgec.certify.patches import Region
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
 from edgec.certify.rules import Cut, Ranges, Rows, Rule, all_of, dot, lost
 from edgec.certify.windows import Part
@@ -29,7 +29,12 @@ class Extreme(Rule):
         return Range(found[0] + nothing, found[1] + nothing, error + nothing)
 
     def back(
-        self, rows: Array, facts: tuple[Ranges, Range], cut: Cut = all_of, window: Part = None, keep: Array | None = None
+        self,
+        rows: Array,
+        facts: tuple[Ranges, Range],
+        cut: Cut = all_of,
+        window: Region = None,
+        keep: Array | None = None,
     ) -> Rows:
         ((a,), _), is_least = facts, self.place.node.attributes["combine"] == "min"
         low, high = (-a.high, -a.low) if is_least else (a.low, a.high)
@@ -82,7 +87,12 @@ class Product(Rule):
         return checked(low, high, error, parts)
 
     def back(
-        self, rows: Array, facts: tuple[Ranges, Range], cut: Cut = all_of, window: Part = None, keep: Array | None = None
+        self,
+        rows: Array,
+        facts: tuple[Ranges, Range],
+        cut: Cut = all_of,
+        window: Region = None,
+        keep: Array | None = None,
     ) -> Rows:
         rank, (args, result) = self.place.node.type.rank, facts
         a_low, a_high, b_low = (aligned(cut(x), rank)[:, None] for x in (args[0].low, args[0].high, args[1].low))

@@ -18,7 +18,7 @@ import numpy as np
 
 from edgec.certify.elementwise import RANGES, Place, aligned, stretched
 from edgec.certify.maps import Map, Move
-from edgec.certify.patches import Flat, Part, Window
+from edgec.certify.patches import Flat, Region, Window
 from edgec.certify.planes import PLANES, Planes, extreme_planes
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
 from edgec.certify.rounding import lost_in_order
@@ -71,7 +71,7 @@ class Rule(ABC):
 
     @abstractmethod
     def back(
-        self, rows: Array, facts: Any, cut: Cut = all_of, window: Part = None, keep: Array | None = None
+        self, rows: Array, facts: Any, cut: Cut = all_of, window: Region = None, keep: Array | None = None
     ) -> Rows:
         """Rows of the operands.
 
@@ -79,8 +79,8 @@ class Rule(ABC):
         A rule that picks gives rows of the elements ``keep`` of its operand alone.
         """
 
-    def windows(self, window: Part) -> list[Part] | None:
-        """The parts of the operands that a part of the result is made of; None where the rule takes whole rows alone."""
+    def windows(self, window: Region) -> list[Region] | None:
+        """The parts of the operands that a part of the result is made of; None where it takes whole rows alone."""
         return None if window is not None else [None for _ in self.place.node.args]
 
     def loose(self, args: Ranges, k: int) -> Array:
@@ -187,8 +187,8 @@ class Elementwise(Rule):
                 return extreme_planes(op, wide[0], wide[1], share)
             return PLANES[op](self.place, wide)
 
-    def windows(self, window: Part) -> list[Part]:
-        found: list[Part] = []
+    def windows(self, window: Region) -> list[Region]:
+        found: list[Region] = []
         for a in self.place.node.args:
             if not isinstance(window, Window) or a.type.rank == 0:
                 found.append(window if a.type.rank and a.type.shape[-1] > 1 else None)
@@ -211,7 +211,7 @@ class Elementwise(Rule):
         return Lines(slopes, planes.offset_low, planes.offset_high, 2 * lost(sizes, self._terms), is_exact)
 
     def back(
-        self, rows: Array, facts: Lines, cut: Cut = all_of, window: Part = None, keep: Array | None = None
+        self, rows: Array, facts: Lines, cut: Cut = all_of, window: Region = None, keep: Array | None = None
     ) -> Rows:
         bent, parts = _Bent(rows, facts.is_exact), {}
         constant = bent.offset(facts.offset_low, facts.offset_high, cut)
@@ -334,7 +334,7 @@ class Weighted(Rule):
         error = (1 + gamma(order.depth, unit)) * (carried + lost) * (1 + 1e-6) + self.terms * TINY
         return checked(low, high, error, replace(parts, is_closed=True))
 
-    def windows(self, window: Part) -> list[Part] | None:
+    def windows(self, window: Region) -> list[Region] | None:
         return self.map.windows(window)
 
     def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Array:
@@ -342,7 +342,7 @@ class Weighted(Rule):
         return lost(result.sum.mass, max(self.terms, prod(self.place.node.type.shape)))
 
     def back(
-        self, rows: Array, facts: Array, cut: Cut = all_of, window: Part = None, keep: Array | None = None
+        self, rows: Array, facts: Array, cut: Cut = all_of, window: Region = None, keep: Array | None = None
     ) -> Rows:
         part = self.map.transposed_rows(rows, window, keep)
         return Rows({self.operands[0]: part}, np.zeros(rows.shape[:2]), cut(facts))
@@ -363,7 +363,7 @@ class Moved(Rule):
             error = np.zeros((1,) * low.ndim)
         return Range(low, high, error)
 
-    def windows(self, window: Part) -> list[Part] | None:
+    def windows(self, window: Region) -> list[Region] | None:
         if len(self.operands) != 1:
             return None if window is not None else [None for _ in self.place.node.args]
         return self.move.maps[self.operands[0]].windows(window)
@@ -374,7 +374,7 @@ class Moved(Rule):
         return lost(sizes, prod(self.place.node.type.shape))
 
     def back(
-        self, rows: Array, facts: Array, cut: Cut = all_of, window: Part = None, keep: Array | None = None
+        self, rows: Array, facts: Array, cut: Cut = all_of, window: Region = None, keep: Array | None = None
     ) -> Rows:
         parts = {k: self.move.maps[k].transposed_rows(rows, window) for k in self.operands}
         constant = np.zeros(rows.shape[:2])

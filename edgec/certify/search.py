@@ -190,7 +190,7 @@ def _violated(
 
 
 class _Sides:
-    """The sides of choices that bounds of a box decide, which are those of all its parts: 1 above the limit, -1 below."""
+    """The sides of choices that bounds of a box decide, also for its parts: 1 above the limit, -1 below."""
 
     def __init__(self, network: Network) -> None:
         self.sites = sites_of(network)
