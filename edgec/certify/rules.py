@@ -75,7 +75,7 @@ class Rule(ABC):
     ) -> Rows:
         """Rows of the operands.
 
-        Rows may be those of a part of the result, a ``window``, which ``cut`` takes out of an array [boxes, elements...].
+        Rows may be those of a part of the result, a ``window``, which ``cut`` takes out of arrays [boxes, elements...].
         A rule that picks gives rows of the elements ``keep`` of its operand alone.
         """
 
