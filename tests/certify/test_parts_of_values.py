@@ -84,7 +84,7 @@ def test_tiles_give_the_bounds_of_whole_rows(tile: int, monkeypatch: pytest.Monk
 def test_no_drawn_input_leaves_the_bounds_of_tiles() -> None:
     graph = _convolutions()
     for eps in (0.02, 0.3):
-        assert not left_by(graph, _centers(graph)[0], eps, count=40)[:3]
+        assert not left_by(graph, _centers(graph)[0], eps, count=15)[:3]
 
 
 def test_rows_beyond_a_border_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
