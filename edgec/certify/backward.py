@@ -8,17 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from edgec.certify.bounds import Bounds, Passed, Shares
 from edgec.certify.patches import Patch, Region, Window, cut, embedded, united
 from edgec.certify.ranges import U64, Array, exact
-from edgec.certify.rules import dot
+from edgec.certify.rules import Rule, dot
 from edgec.ir.graph import Node
 
-if TYPE_CHECKING:
-    from edgec.certify.network import Bounds, Network, Shares
+
+class Passing(Protocol):
+    """A network that rows pass back through."""
+
+    order: list[Node]
+    fixed: dict[Node, Array]
+    rules: dict[Node, Rule]
+
+    def is_odd(self, n: Node) -> bool: ...
+
+    def _input(self, n: Node) -> Node: ...
+
+    def _passed(self, n: Node, here: Patch, run: Backward) -> Passed: ...
 
 
 class Backward:
@@ -31,7 +43,7 @@ class Backward:
 
     def __init__(
         self,
-        network: Network,
+        network: Passing,
         found: Bounds,
         rows: Mapping[Node, Patch],
         shares: Shares | None = None,
@@ -178,7 +190,7 @@ class Backward:
         return domain.least({n: p.rows for n, p in rows.items()}, self.shape)
 
 
-def windows(network: Network, n: Node, window: Window | None) -> dict[Node, Region]:
+def windows(network: Passing, n: Node, window: Window | None) -> dict[Node, Region]:
     """The parts of values that rows of a part of a node read, by node."""
     found: dict[Node, Region] = {n: window}
     for m in reversed(network.order):

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edgec.certify.bounds import Bounds
 from edgec.certify.domain import Domain
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.certify.ranges import Array
 from edgec.certify.rules import Elementwise
 from edgec.certify.slopes import Site, optimized

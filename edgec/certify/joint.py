@@ -19,10 +19,11 @@ import numpy as np
 
 from edgec.certify.backward import Backward
 from edgec.certify.bends_apart import Band, band, chord
+from edgec.certify.bounds import Bounds, Known, Passed
 from edgec.certify.curves import scalar
 from edgec.certify.domain import Domain
 from edgec.certify.local import Chain, Linked, apart
-from edgec.certify.network import Bounds, Known, Network, Passed
+from edgec.certify.network import Network
 from edgec.certify.pairs import Pair, bend, pairs, values
 from edgec.certify.patches import Patch, cut, embedded
 from edgec.certify.ranges import U64, Array, Range, met

@@ -8,14 +8,14 @@ are carried along (`Range.error`), as what it computes there may differ from one
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
 from edgec.certify.backward import Backward
+from edgec.certify.bounds import Bounds, Known, Passed, Shares
 from edgec.certify.choose import is_known, is_whole, read_by_sums, rule
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES
@@ -39,41 +39,6 @@ _ONCE = frozenset({"reshape", "transpose", "slice", "pad", "concat"})
 _MOST = 1 << 33
 #: The part of the elements of a value up to which those that matter are picked.
 _PICKED = 0.8
-#: Free slopes by node: [boxes, 1 or rows, elements...].
-Shares = Mapping[Node, Array]
-#: Bounds that a search knows better, by node.
-Known = Mapping[Node, tuple[Array, Array]]
-
-
-@dataclass
-class Bounds:
-    """Facts about every value of a network for some boxes of its inputs.
-
-    ``exact`` are the ranges of the exact functions, ``seen`` what their readers see, ``noise`` the errors of what is
-    stored.
-    """
-
-    domain: Domain
-    exact: dict[Node, Range] = field(default_factory=dict)
-    seen: dict[Node, Range] = field(default_factory=dict)
-    noise: dict[Node, Array] = field(default_factory=dict)
-    #: What rows need of the ranges at a node, by `Rule.facts`.
-    facts: dict[Node, Any] = field(default_factory=dict)
-    #: The elements of a node that rows are about, by `Network._alive`.
-    alive: dict[Node, Array | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Passed:
-    """Rows that those of a node become: of nodes as readers see them, or before their rounding, and a constant.
-
-    ``sizes`` are as in `Rows`.
-    """
-
-    seen: Sequence[tuple[Node, Patch]]
-    constant: Array
-    sizes: Array | None
-    unrounded: Sequence[tuple[Node, Patch]] = ()
 
 
 class Network:

@@ -10,9 +10,10 @@ from typing import Literal
 import numpy as np
 
 from edgec.certify.attack import STARTS, Run, attack, met_by
+from edgec.certify.bounds import Bounds
 from edgec.certify.choices import Choices, sites_of
 from edgec.certify.domain import Domain
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.certify.properties import Case
 from edgec.certify.ranges import Array
 from edgec.certify.spec import Spec

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgec.certify.backward import size_of, windows
+from edgec.certify.backward import Passing, size_of, windows
 from edgec.certify.patches import Patch, Window
 from edgec.certify.ranges import Array
 from edgec.ir.graph import Node
-
-if TYPE_CHECKING:
-    from edgec.certify.network import Network
 
 #: Bytes of the greatest rows of what passes back together.
 _ROOM = 1 << 21
@@ -38,7 +34,7 @@ class Unit:
     boxes: Array
 
 
-def units(network: Network, n: Node, open: Array) -> Iterator[Unit]:
+def units(network: Passing, n: Node, open: Array) -> Iterator[Unit]:
     """Rows of the elements of a node that are open, [boxes, elements]."""
     shape = n.type.shape
     box, element = np.nonzero(open)
@@ -92,7 +88,7 @@ def _unit(
     return Unit(Patch(rows, _window(begins, wide, tile)), elements, is_row, boxes)
 
 
-def _tile(network: Network, n: Node, box: Array, places: Array) -> int | None:
+def _tile(network: Passing, n: Node, box: Array, places: Array) -> int | None:
     """The extent of the tiles of a value with channels and space for which there is least to compute; None without."""
     shape, best = n.type.shape, None
     if len(shape) < 3:

@@ -11,9 +11,10 @@ from chance import RANDOM
 from edgec.certify import maps, units
 from edgec.certify import network as networks
 from edgec.certify.backward import Backward
+from edgec.certify.bounds import Bounds
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES, Place
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.certify.patches import Patch
 from edgec.certify.ranges import Range
 from edgec.certify.search import _Sides
