@@ -64,7 +64,7 @@ def _pays(n: Node, device: Device) -> bool:
     stored = tile_for(1, rows, outputs, columns, device, piece=16)
     gain = cycles(own, 1, rows, outputs, depth, device, 0) - cycles(stored, 1, rows, outputs, columns, device, 16)
     lanes = 32 * ISSUED * device.gpu.multiprocessors
-    return gain > LAUNCH * device.costs.tensor_tile.start + rows * columns * INSTRUCTIONS / lanes
+    return bool(gain > LAUNCH * device.costs.tensor_tile.start + rows * columns * INSTRUCTIONS / lanes)
 
 
 def _by_elements(x: Node, channels: int) -> bool:
