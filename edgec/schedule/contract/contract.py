@@ -36,6 +36,7 @@ from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.operands import Operands, operands
 from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, packed_blocks, packing_cycles
 from edgec.schedule.contract.parts import Parts, parts_of_long
+from edgec.schedule.contract.passes import tasks_of_pass
 from edgec.schedule.contract.step import Step, step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
 from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_weights
@@ -83,6 +84,7 @@ class Contract(BlockSchedule):
     long: Parts | None = None  # a long sum in fp32 is added up in parts
     decided: tuple[str, ...] = ()  # decisions beyond the tile, as words of the variant
     magnitudes: Expr | None = None  # those of L are multiplied where this is 1: always, or in rows or loops
+    together: int = 0  # tasks that each part of a long sum passes over; 0: a tile adds up all parts
 
     @property
     def micro(self) -> MicroKernel:
@@ -151,15 +153,29 @@ class Contract(BlockSchedule):
 
     @property
     def scratch_bytes(self) -> int:
-        return upper(self.k_extent) * self.width * 4 if self.l_mode == "gathered" else 0
+        return 4 * (self.panel_floats + self.together * self.waiting)
+
+    @property
+    def panel_floats(self) -> int:
+        """Words of a panel that is packed at run time: of all the sum, or of a part."""
+        if self.l_mode != "gathered":
+            return 0
+        if not self.together or self.long is None:
+            return upper(self.k_extent) * self.width
+        return self.long.rounds * prod(map(most, self.k[self.long.split + 1 :])) * self.width
+
+    @property
+    def waiting(self) -> int:
+        """Sums of a task."""
+        return self.tile_chunk * self.rows * self.width
 
     @property
     def blocks(self) -> PackedBlocks | None:
         """How panels are packed at run time; None for element by element."""
         if self.l_mode != "gathered":
             return None
-        inner = self.dots.inner if self.dots is not None else self.k[-1] if self.k else X.const(0)
-        return packed_blocks(self.l, inner, self.n, self.dots)
+        inside = self.k[self.long.split :] if self.together and self.long is not None else self.k
+        return packed_blocks(self.l, (self.dots.inner,) if self.dots is not None else inside, self.n, self.dots)
 
     @cached_property
     def panels_of_l(self) -> np.ndarray:
@@ -335,7 +351,18 @@ def swept(c: Contract, device: Device) -> Contract:
     panel_bytes, weight_bytes = c.width * steps * step_bytes, most(c.n) * steps * step_bytes
     fits = weight_bytes * prod(map(most, c.panel_outer)) <= device.l2_bytes // 4
     is_long = panel_bytes > device.l2_bytes // 2 or (most(c.m) * steps * 4 <= weight_bytes and not fits)
-    return replace(c, tile_chunk=chunk, panel_first=c.l_mode == "gathered" or is_long)
+    found = replace(c, tile_chunk=chunk, panel_first=c.l_mode == "gathered" or is_long, together=0)
+    return replace(found, together=_together(found, device))
+
+
+def _together(c: Contract, device: Device) -> int:
+    """Tasks that parts of a long sum pass over, where L is no constant; 0 where a tile is all there is."""
+    if c.long is None or c.l_mode == "packed" or c.window or not is_fixed(*c.outer, c.m, c.n, *c.k):
+        return 0
+    of_panel = upper(c.chunks) * prod(most(v) for v in c.outer if v not in c.panel_outer)
+    tasks = of_panel * upper(c.panels) * prod(map(most, c.panel_outer))
+    found = tasks_of_pass(4 * c.waiting, tasks, of_panel if c.l_mode == "gathered" else 1, device.l2_bytes)
+    return found if found * c.tile_chunk > 1 else 0
 
 
 def _steps(c: Contract) -> int:
