@@ -12,6 +12,7 @@ from math import prod
 from edgec import ops
 from edgec.ir.graph import Graph, Node, rewrite
 from edgec.ops import graphs
+from edgec.ops.contraction import is_by_image
 
 #: Channels from which on, and taps up to which, products for each tap are wide enough and few enough.
 WIDE, TAPS = 8, 64
@@ -22,18 +23,17 @@ def by_taps(graph: Graph) -> Graph:
 
     def change(n: Node, args: tuple[Node, ...]) -> Node:
         new = n if args == n.args else ops.node(n.op, *args, **n.attributes)
-        return _products(new) if _is_by_image(new) else new
+        return _products(new) if _is_wide(new) else new
 
-    return rewrite(graph, change) if any(map(_is_by_image, graph.nodes())) else graph
+    return rewrite(graph, change) if any(map(_is_wide, graph.nodes())) else graph
 
 
-def _is_by_image(n: Node) -> bool:
-    """Is this a convolution by values that a run computes, which are larger than its result?"""
-    if n.op != "conv" or n.args[1].is_const or not n.type.is_fixed:
+def _is_wide(n: Node) -> bool:
+    """Is this a convolution by an image with channels enough, and few results?"""
+    if not is_by_image(n):
         return False
-    (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
-    is_wide = channels > 1 and max(channels, outputs // n.attributes["groups"]) >= WIDE
-    return is_wide and prod(taps) <= TAPS and prod(taps) < prod(pixels)
+    channels, outputs, *taps = n.type.shape
+    return max(channels, outputs // n.attributes["groups"]) >= WIDE and prod(taps) <= TAPS
 
 
 def _products(n: Node) -> Node:

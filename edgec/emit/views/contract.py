@@ -66,7 +66,7 @@ class ContractView(SumsView):
     @property
     def _part_names(self) -> list[str]:
         """The variables that tell which part of a sum is passed over."""
-        return [*(loop.name for loop in self.around_parts), "part", "end"] if self.passes else []
+        return [*(loop.name for loop in self.around_parts), "part", "stop"] if self.passes else []
 
     @property
     def first_row(self) -> str:

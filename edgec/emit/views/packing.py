@@ -100,7 +100,7 @@ class PackingView(View):
         first = advanced(self.pointers[blocks.load.value], place)
         if p.dots is None:
             below = X.plain(prod(extent(v) for v in blocks.inner[1:]))
-            rounds = "(end - part)" if is_cut else extent_text(extent(blocks.inner[0]))
+            rounds = "(stop - part)" if is_cut else extent_text(extent(blocks.inner[0]))
             terms = rounds if below == 1 else f"{rounds} * {extent_text(below)}"
             each = extent_text(X.plain(prod(extent(v) for v in blocks.inner)))
             to = f"scratch + {self._from_part(around)} * {each} * {self.width}" if around else "scratch"

@@ -131,7 +131,7 @@ class SumsView(PackingView):
     def parts_behind(self) -> str:
         """The condition in C that parts of a sum are still to come."""
         ends = [f"{loop.name} < {extent_text(X.plain(loop.extent - 1))}" for loop in self.around_parts]
-        return " || ".join([*ends, f"end < {extent_text(self.part_loops[0].extent)}"])
+        return " || ".join([*ends, f"stop < {extent_text(self.part_loops[0].extent)}"])
 
     def start_of(self, loop: Loop) -> str:
         """The first iteration of a loop of a sum, in C."""
@@ -139,7 +139,7 @@ class SumsView(PackingView):
 
     def end_of(self, loop: Loop) -> str:
         """The end of a loop of a sum, in C."""
-        return "end" if self.is_cut(loop) else extent_text(loop.extent)
+        return ("stop" if self.passes else "end") if self.is_cut(loop) else extent_text(loop.extent)
 
     def packed_from(self, loop: Loop) -> str:
         """The first iteration of a loop over a panel that is packed: a part of it alone where parts pass over tasks."""
