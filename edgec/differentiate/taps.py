@@ -33,7 +33,7 @@ def _is_wide(n: Node) -> bool:
     if not is_by_image(n):
         return False
     channels, outputs, *taps = n.type.shape
-    return max(channels, outputs // n.attributes["groups"]) >= WIDE and prod(taps) <= TAPS
+    return bool(max(channels, outputs // n.attributes["groups"]) >= WIDE and prod(taps) <= TAPS)
 
 
 def _products(n: Node) -> Node:
@@ -60,4 +60,6 @@ def _products(n: Node) -> Node:
         else:
             turned = ops.node("matmul", graphs.transpose(seeds, [0, 2, 1]), seen(tap))
         found.append(graphs.reshape(turned, (outputs, channels, 1)))
-    return graphs.transpose(graphs.reshape(graphs.concat(found, 2), (outputs, channels, *taps)), [1, 0, *range(2, n.type.rank)])
+    return graphs.transpose(
+        graphs.reshape(graphs.concat(found, 2), (outputs, channels, *taps)), [1, 0, *range(2, n.type.rank)]
+    )

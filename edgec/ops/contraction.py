@@ -119,7 +119,7 @@ def _weights_back(n: Node, g: Node) -> Node:
     """The gradient for the weights of a convolution: a convolution by the gradient, with as many results as taps."""
     x, w = n.args
     strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
-    (batch, channels, *_), (outputs, per_group, *kernel) = x.type.shape, w.type.shape
+    (batch, channels, *_), (_, per_group, *kernel) = x.type.shape, w.type.shape
     sizes = zip(n.type.shape[2:], strides, kernel, dilations)
     space = [(extent - 1) * s + (k - 1) * d + 1 for extent, s, k, d in sizes]  # no window fits beyond the last tap
     x = graphs.part(x, (0,) * x.type.rank, (batch, channels, *space))

@@ -107,6 +107,7 @@ class PackingView(View):
             if blocks.stride is None:
                 return f"ec_pack_columns({to}, {first}, columns, {blocks.step}, {terms}, {self.width})"
             return f"ec_pack_floats({to}, {first}, {blocks.step}, {blocks.stride}, {terms}, {self.width}, {live})"
+        terms = extent_text(extent(blocks.inner[0]))
         row = f"({self.sum_position} * {p.dots.count} + 1)" if self.outer_sums else "1"
         totals = "scratch" if p.dots.row_offset else "NULL"
         return (

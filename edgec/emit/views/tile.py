@@ -163,7 +163,7 @@ class Tile:
 
     @cached_property
     def requested(self) -> list[str]:
-        """The addresses of what the epilogue reads in rows that lie so far apart that no hardware asks for them early."""
+        """The addresses of what the epilogue reads in rows so far apart that no hardware asks for them early."""
         p, found = self.view.params, list[str]()
         for load in dict.fromkeys(e for e in X.loads(p.result) if e.args and e.value in self.view.pointers):
             far = coefficient(load.args[0], p.m) if p.m.op == "var" else 0

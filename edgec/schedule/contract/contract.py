@@ -34,8 +34,14 @@ from edgec.schedule.contract.fp16_sums import Fp16Accumulation, in_fp16
 from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_inside, with_numbers_in_memory
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.operands import Operands, operands
-from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, packed_blocks, packing_cycles
-from edgec.schedule.contract.parts import Parts, parts_of_long
+from edgec.schedule.contract.panels import (
+    ELEMENT_CYCLES,
+    PackedBlocks,
+    in_panels,
+    packed_blocks,
+    packing_cycles,
+)
+from edgec.schedule.contract.parts import LONG, Parts, parts_of_long
 from edgec.schedule.contract.passes import tasks_of_pass
 from edgec.schedule.contract.step import Step, step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
@@ -185,7 +191,7 @@ class Contract(BlockSchedule):
             values = values.reshape(-1, prod(map(most, self.k)), most(self.n))
             if self.fp16 is not None:
                 values = values.astype(np.float64) / self.fp16.powers[:, None]
-            return _in_panels(values, self.width, self.panel_dtype)
+            return in_panels(values, self.width, self.panel_dtype)
         k = (*self.k[:-1], self.dots.inner) if self.dots.inner.op == "var" else self.k[:-1]
         size = self.micro.size
         if self.micro.has_starts:
@@ -339,7 +345,8 @@ def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) 
         rows, vectors = decided_tile(decided, m, columns, device, sums)
     else:
         row_step = max((bytes_along(e, o.m) for e in X.loads(s)), default=0)
-        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro)
+        in_place = o.mode == "direct" and steps >= LONG
+        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro, in_place)
     return rows, vectors * micro.columns
 
 
@@ -370,17 +377,6 @@ def _steps(c: Contract) -> int:
     return prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
 
 
-def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
-    """Panels [outer, panel, k, width] of an array [outer, k, n], with zeros where the last panel exceeds n."""
-    around, steps, columns = values.shape
-    whole, rest = divmod(columns, width)
-    panels = np.zeros((around, whole + (rest > 0), steps, width), DTYPES[dtype])
-    panels[:, :whole] = values[:, :, : whole * width].reshape(around, steps, whole, width).transpose(0, 2, 1, 3)
-    if rest:
-        panels[:, whole, :, :rest] = values[:, :, whole * width :]
-    return panels
-
-
 def bytes_along(load: Expr, loop: Expr) -> int:
     """Bytes between the elements of a load in consecutive steps of ``loop``."""
     step = coefficient(load.args[0], loop) if loop.op == "var" and load.args else 0
@@ -391,7 +387,8 @@ def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int,
     """The costs that `tile_costs` gives for a contraction, the least first."""
     row_step = max((bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     columns = ceil(most(c.n) / c.micro.columns)
-    return sorted(tile_costs(most(c.m), columns, _steps(c), device, row_step, prod(map(most, c.window)), c.micro))
+    in_place, sums = c.l_mode == "direct" and c.long is not None, prod(map(most, c.window))
+    return sorted(tile_costs(most(c.m), columns, _steps(c), device, row_step, sums, c.micro, in_place))
 
 
 def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:

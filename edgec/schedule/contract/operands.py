@@ -63,7 +63,7 @@ def operands(flat: Flat, can_gather: bool = True, swapped: bool = False) -> Oper
     mode = _lane_mode(l, n)
     if mode == "packed" and not is_fixed(*X.free_variables(l)):
         mode = "gathered"
-    if mode == "gathered" and l.op == "load" and l.dtype == "f32":
+    if mode == "gathered" and l.op == "load" and l.dtype == "f32" and not is_constant(s):
         flat, l, epilogue, n = _join_columns(flat, l, epilogue, n, X.free_variables(s))
     k, s, l = _merge_sum(k, s, l, mode)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
@@ -218,9 +218,10 @@ def _join_columns(
 def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[Expr, ...], Expr, Expr]:
     """Order the loops of the sum by their step through S, or through an L that is packed at run time, and merge those
     that S (and an unpacked L) walks as one."""
-    read = X.loads(l if mode == "gathered" else s)
+    packs = mode == "gathered" and l.dtype == "f32" and not is_constant(s)
+    read = X.loads(l if packs else s)
     first = read[0].args[0] if read else X.const(0)
-    if mode == "gathered":  # flipped weights are packed as they lie
+    if packs:  # flipped weights are packed as they lie
         back = {v: v.value.extent - 1 - v for v in k if (coefficient(first, v) or 0) < 0}
         s, l, first = (X.substitute(e, back) for e in (s, l, first))
     loops = sorted(k, key=lambda v: -abs(coefficient(first, v) or 0))

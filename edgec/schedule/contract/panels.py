@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable
+from edgec.ir.types import DTYPES
 from edgec.schedule.contract.int8_dot import DotGroup, int8_load
 from edgec.schedule.storage import memory_type
 
@@ -19,6 +22,8 @@ ELEMENT_CYCLES, FLOAT_CYCLES, BYTE_CYCLES = 2.0, 0.75, 0.25
 COLUMN_CYCLES = 1.0
 #: The same in a block of floats that are no neighbors, as a tap of the weights of a convolution.
 APART_CYCLES = 1.5
+
+
 @dataclass(frozen=True)
 class PackedBlocks:
     """L as a run reads it: ``load``, terms ``step`` and columns ``stride`` elements apart along the loops ``inner``,
@@ -65,3 +70,14 @@ def packing_cycles(blocks: PackedBlocks | None) -> float:
     if blocks.stride is None:
         return COLUMN_CYCLES
     return FLOAT_CYCLES if 1 in (blocks.step, blocks.stride) else APART_CYCLES
+
+
+def in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
+    """Panels [outer, panel, k, width] of an array [outer, k, n], with zeros where the last panel exceeds n."""
+    around, steps, columns = values.shape
+    whole, rest = divmod(columns, width)
+    panels = np.zeros((around, whole + (rest > 0), steps, width), DTYPES[dtype])
+    panels[:, :whole] = values[:, :, : whole * width].reshape(around, steps, whole, width).transpose(0, 2, 1, 3)
+    if rest:
+        panels[:, whole, :, :rest] = values[:, :, whole * width :]
+    return panels
