@@ -34,13 +34,7 @@ from edgec.schedule.contract.fp16_sums import Fp16Accumulation, in_fp16
 from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_inside, with_numbers_in_memory
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.operands import Operands, operands
-from edgec.schedule.contract.panels import (
-    ELEMENT_CYCLES,
-    PackedBlocks,
-    in_panels,
-    packed_blocks,
-    packing_cycles,
-)
+from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, in_panels, packed_blocks, packing_cycles
 from edgec.schedule.contract.parts import LONG, Parts, parts_of_long
 from edgec.schedule.contract.passes import tasks_of_pass
 from edgec.schedule.contract.step import Step, step_of, sum_of
@@ -164,11 +158,10 @@ class Contract(BlockSchedule):
     @property
     def panel_floats(self) -> int:
         """Words of a panel that is packed at run time: of all the sum, or of a part."""
-        if self.l_mode != "gathered":
-            return 0
-        if not self.together or self.long is None:
-            return upper(self.k_extent) * self.width
-        return self.long.rounds * prod(map(most, self.k[self.long.split + 1 :])) * self.width
+        terms = upper(self.k_extent)
+        if self.together and self.long is not None:
+            terms = self.long.rounds * prod(map(most, self.k[self.long.split + 1 :]))
+        return terms * self.width if self.l_mode == "gathered" else 0
 
     @property
     def waiting(self) -> int:
