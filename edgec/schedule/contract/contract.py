@@ -39,13 +39,13 @@ from edgec.schedule.contract.parts import LONG, Parts, parts_of_long
 from edgec.schedule.contract.passes import tasks_of_pass
 from edgec.schedule.contract.step import Step, step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
-from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_weights
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import exact_dtype, memory_type, narrow_dtype
 
 #: Rows up to which a product waits for its weights, so that reading them in the 16 bits that hold them exactly pays.
 FEW_ROWS = 8
-#: Most bytes of a panel of L that is packed at run time, so that it stays in a near cache.
+#: Most bytes of a panel of L that is packed at run time.
 PACK_LIMIT_BYTES = 1 << 20
 
 
@@ -271,13 +271,14 @@ def _cheaper(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     scattered = _contract(across, device, weights) if across is not None else None
     if found is None or scattered is None:
         return found or scattered
+    if not is_constant(o.s) and most(found.n) < 2 * device.vector_lanes <= most(scattered.n):
+        return scattered  # the taps of one channel leave most of a panel empty
     return min(found, scattered, key=lambda c: _cycles(c, device))
 
 
 def _cycles(c: Contract, device: Device) -> float:
     """Predicted cycles of a contraction in its cheapest tile, with what is around its tiles."""
-    (least, *_) = _tile_costs(c, device)
-    return prod(map(most, c.outer)) * least[0] + cycles_beside(c)
+    return prod(map(most, c.outer)) * _tile_costs(c, device)[0][0] + cycles_beside(c)
 
 
 def cycles_beside(c: Contract) -> float:
@@ -338,8 +339,8 @@ def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) 
         rows, vectors = decided_tile(decided, m, columns, device, sums)
     else:
         row_step = max((bytes_along(e, o.m) for e in X.loads(s)), default=0)
-        in_place = o.mode == "direct" and steps >= LONG
-        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro, in_place)
+        far = o.mode == "direct" and steps >= LONG
+        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro, far)
     return rows, vectors * micro.columns
 
 
@@ -362,7 +363,7 @@ def _together(c: Contract, device: Device) -> int:
     of_panel = upper(c.chunks) * prod(most(v) for v in c.outer if v not in c.panel_outer)
     tasks = of_panel * upper(c.panels) * prod(map(most, c.panel_outer))
     found = tasks_of_pass(4 * c.waiting, tasks, of_panel if c.l_mode == "gathered" else 1, device.l2_bytes)
-    return found if found * c.tile_chunk > 1 else 0
+    return found * (found * c.tile_chunk > 1)
 
 
 def _steps(c: Contract) -> int:
@@ -380,7 +381,7 @@ def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int,
     """The costs that `tile_costs` gives for a contraction, the least first."""
     row_step = max((bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     columns = ceil(most(c.n) / c.micro.columns)
-    in_place, sums = c.l_mode == "direct" and c.long is not None, prod(map(most, c.window))
+    sums, in_place = prod(map(most, c.window)), c.l_mode == "direct" and c.long is not None
     return sorted(tile_costs(most(c.m), columns, _steps(c), device, row_step, sums, c.micro, in_place))
 
 
