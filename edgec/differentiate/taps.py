@@ -12,6 +12,7 @@ from math import prod
 from edgec import ops
 from edgec.ir.graph import Graph, Node, rewrite
 from edgec.ops import graphs
+from edgec.ops.contraction import is_by_image
 
 #: Channels from which on, and taps up to which, products for each tap are wide enough and few enough.
 WIDE, TAPS = 8, 64
@@ -25,20 +26,19 @@ def by_taps(graph: Graph, narrow: bool) -> Graph:
 
     def change(n: Node, args: tuple[Node, ...]) -> Node:
         new = n if args == n.args else ops.node(n.op, *args, **n.attributes)
-        return _products(new) if _is_by_image(new, narrow) else new
+        return _products(new) if _is_wide(new, narrow) else new
 
-    return rewrite(graph, change) if any(_is_by_image(n, narrow) for n in graph.nodes()) else graph
+    return rewrite(graph, change) if any(_is_wide(n, narrow) for n in graph.nodes()) else graph
 
 
-def _is_by_image(n: Node, narrow: bool) -> bool:
-    """Is this a convolution by values that a run computes, which are larger than its result?"""
-    if n.op != "conv" or n.args[1].is_const or not n.type.is_fixed:
+def _is_wide(n: Node, narrow: bool) -> bool:
+    """Is this a convolution by an image with channels enough, and few results?"""
+    if not is_by_image(n):
         return False
-    (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
+    channels, outputs, *taps = n.type.shape
     if not narrow and n.attributes["groups"] == 1 and channels < WIDE:
         return False
-    is_wide = channels > 1 and max(channels, outputs // n.attributes["groups"]) >= WIDE
-    return bool(is_wide and prod(taps) <= TAPS and prod(taps) < prod(pixels))
+    return bool(max(channels, outputs // n.attributes["groups"]) >= WIDE and prod(taps) <= TAPS)
 
 
 def _products(n: Node) -> Node:
