@@ -6,6 +6,7 @@ pixels faster than they convolve by images; on CPUs a kernel passes over pixels 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from math import prod
 
@@ -18,26 +19,24 @@ from edgec.ops.contraction import is_by_image
 WIDE, TAPS = 8, 64
 
 
-def by_taps(graph: Graph, narrow: bool) -> Graph:
+def by_taps(graph: Graph, others: Callable[[Node], bool]) -> Graph:
     """The graph with products for each tap in place of convolutions by images; the same where there are none.
 
-    Those of a few channels are left as they are unless ``narrow``.
+    ``others`` are left as they are.
     """
 
     def change(n: Node, args: tuple[Node, ...]) -> Node:
         new = n if args == n.args else ops.node(n.op, *args, **n.attributes)
-        return _products(new) if _is_wide(new, narrow) else new
+        return _products(new) if _is_wide(new) and not others(new) else new
 
-    return rewrite(graph, change) if any(_is_wide(n, narrow) for n in graph.nodes()) else graph
+    return rewrite(graph, change) if any(map(_is_wide, graph.nodes())) else graph
 
 
-def _is_wide(n: Node, narrow: bool) -> bool:
+def _is_wide(n: Node) -> bool:
     """Is this a convolution by an image with channels enough, and few results?"""
     if not is_by_image(n):
         return False
     channels, outputs, *taps = n.type.shape
-    if not narrow and n.attributes["groups"] == 1 and channels < WIDE:
-        return False
     return bool(max(channels, outputs // n.attributes["groups"]) >= WIDE and prod(taps) <= TAPS)
 
 
