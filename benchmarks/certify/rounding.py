@@ -24,9 +24,10 @@ from benchmarks.networks.catalog import models_folder
 from edgec import files
 from edgec.build import Built
 from edgec.certify.attack import rounded_into
+from edgec.certify.bounds import Bounds
 from edgec.certify.emitted import network_of
 from edgec.certify.joint import Joint
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.certify.properties import Case, around
 from edgec.check.float64 import exact_results
 from edgec.check.network import inputs_for

@@ -96,35 +96,61 @@ EC_INLINE void ec_pack_words(int32_t *panel, int32_t *totals, const void *l, ptr
     }
 }
 
+/* A square of floats that is turned: the first terms of count columns, stride floats apart, as rows of a panel. */
+EC_INLINE void ec_pack_square_(float *panel, const float *l, ptrdiff_t stride, int terms, int width, int count)
+{
+    ec_vf block[EC_VL];
+    for (int i = 0; i < EC_VL; ++i)
+        block[i] = i >= count ? ec_set1(0.0f) : terms == EC_VL ? ec_load(l + i * stride) : ec_load_n(l + i * stride, terms);
+    ec_transpose(block);
+    for (int i = 0; i < EC_VL; ++i)
+        if (i < terms)
+            ec_store(panel + i * width, block[i]);
+}
+
 /* Terms of a sum in floats: a term is step floats behind the one before, and a column stride floats behind the one
  * before. */
 EC_INLINE void ec_pack_floats(float *panel, const float *l, ptrdiff_t step, ptrdiff_t stride, ptrdiff_t terms, int width,
                               int live)
 {
     const ptrdiff_t whole = step == 1 ? terms - terms % EC_VL : 0;
+    const int rest = (int)(terms - whole), is_turned = step == 1 && rest > EC_VL / 2;
     for (int v = 0; v < width; v += EC_VL) {
         const int count = live - v < EC_VL ? live - v : EC_VL;
+        float *const to = panel + v;
+        const float *const from = l + v * stride;
         if (step != 1 && count == EC_VL) {
             for (ptrdiff_t k = 0; k < terms; ++k)
                 if (stride == 1)
-                    ec_store(panel + k * width + v, ec_load(l + v + k * step));
+                    ec_store(to + k * width, ec_load(from + k * step));
                 else
                     for (int i = 0; i < EC_VL; ++i)
-                        panel[k * width + v + i] = l[(v + i) * stride + k * step];
+                        to[k * width + i] = from[i * stride + k * step];
             continue;
         }
-        for (ptrdiff_t k = 0; k < whole; k += EC_VL) {
-            ec_vf block[EC_VL];
-            for (int i = 0; i < EC_VL; ++i)
-                block[i] = i < count ? ec_load(l + (v + i) * stride + k) : ec_set1(0.0f);
-            ec_transpose(block);
-            for (int i = 0; i < EC_VL; ++i)
-                ec_store(panel + (k + i) * width + v, block[i]);
-        }
-        for (ptrdiff_t k = whole; k < terms; ++k)
-            for (int i = 0; i < EC_VL; ++i)
-                panel[k * width + v + i] = i < count ? l[(v + i) * stride + k * step] : 0.0f;
+        for (ptrdiff_t k = 0; k < whole; k += EC_VL)
+            if (count == EC_VL)
+                ec_pack_square_(to + k * width, from + k, stride, EC_VL, width, EC_VL);
+            else
+                ec_pack_square_(to + k * width, from + k, stride, EC_VL, width, count);
+        if (is_turned && count == EC_VL)
+            ec_pack_square_(to + whole * width, from + whole, stride, rest, width, EC_VL);
+        else if (is_turned)
+            ec_pack_square_(to + whole * width, from + whole, stride, rest, width, count);
+        else
+            for (ptrdiff_t k = whole; k < terms; ++k)
+                for (int i = 0; i < EC_VL; ++i)
+                    to[k * width + i] = i < count ? from[i * stride + k * step] : 0.0f;
     }
+}
+
+/* Terms of a sum in floats, step floats apart, of columns that lie anywhere behind the first. */
+EC_INLINE void ec_pack_columns(float *restrict panel, const float *restrict l, const int32_t *restrict columns, ptrdiff_t step,
+                               ptrdiff_t terms, int width)
+{
+    for (ptrdiff_t k = 0; k < terms; ++k)
+        for (int j = 0; j < width; ++j)
+            panel[k * width + j] = l[k * step + columns[j]];
 }
 
 #endif

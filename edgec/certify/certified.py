@@ -13,8 +13,9 @@ from edgec.build import Built
 from edgec.certify import vnnlib
 from edgec.certify.against import Difference, apart, read_box
 from edgec.certify.attack import Run
+from edgec.certify.bounds import Bounds
 from edgec.certify.emitted import network_of, sums_in_any_order
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.certify.properties import NORMS, Case, Clause, around, no_other_class, read_number
 from edgec.certify.ranges import Array
 from edgec.certify.search import Verdict, decide

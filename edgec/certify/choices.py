@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edgec.certify.bounds import Bounds
 from edgec.certify.domain import Domain
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.certify.ranges import Array
 from edgec.certify.rules import Elementwise
 from edgec.certify.slopes import Site, optimized
@@ -42,7 +43,7 @@ class Choices:
 
     def __init__(self, network: Network, spec: Spec, root: Bounds) -> None:
         self.network, self.spec, self.root = network, spec, root
-        self.sites = _sites(network)
+        self.sites = sites_of(network)
         self.parts, self.nearest, self.reason = 0, np.inf, ""
 
     def refute(self, end: float, tell: Callable[[str], None]) -> bool:
@@ -103,7 +104,7 @@ class Choices:
         return known
 
 
-def _sites(network: Network) -> list[Site]:
+def sites_of(network: Network) -> list[Site]:
     """Choices between a value that its kernel computes and a constant."""
     found = []
     for n, rule in network.rules.items():

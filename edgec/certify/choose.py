@@ -79,14 +79,15 @@ def rule(
         if leaky is not None:
             return _with(Leaky(place, (leaky[0],)), slopes=leaky[1])
         found: Rule = Elementwise(place, operands)
-        found.is_linear = n.op in ("add", "sub", "neg") or (n.op in ("mul", "div") and len(operands) == 1)
-        found.is_linear &= not place.is_of_one
+        is_product = (n.op == "mul" and len(operands) == 1) or (n.op == "div" and operands == (0,))
+        found.is_linear = (n.op in ("add", "sub", "neg") or is_product) and not place.is_of_one
+        found.is_odd = found.is_linear and (n.op != "div" or place.is_float)
         return found
     if n.op in MOVEMENTS:
         if n.op in _GATHERS and 1 in operands:
             return None
         found = _with(Moved(place, operands), move=Move(n, operands, values))
-        found.is_linear = True
+        found.is_linear = found.is_odd = True
         return found
     combine = n.attributes.get("combine")
     if n.op in ("reduce", "pool") and combine in ("max", "min"):
@@ -99,7 +100,7 @@ def rule(
         sizes = {j: np.abs(v) for j, v in values.items()}
         found = _with(Weighted(place, operands), terms=terms_of(n), map=Map(n, k, values), magnitudes=Map(n, k, sizes),
             constants=values)  # fmt: skip
-        found.is_linear = True
+        found.is_linear = found.is_odd = True
         return found
     if n.op == "matmul":  # of a value with itself too: planes of two values hold where they are one
         return _with(Product(place, operands), terms=terms_of(n))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgec.certify.patches import Region, cut
 from edgec.certify.ranges import U64, Array
 from edgec.ir.graph import Node
 
@@ -30,6 +31,15 @@ class Domain:
     def of(self, n: Node) -> tuple[Array, Array]:
         """The box of an input."""
         return self.low[n], self.high[n]
+
+    def within(self, windows: Mapping[Node, Region], boxes: Array) -> Domain:
+        """The sets of parts of inputs, for groups that are of these ``boxes``."""
+
+        def part(values: Mapping[Node, Array]) -> dict[Node, Array]:
+            return {n: cut(values[n], window, boxes) for n, window in windows.items()}
+
+        center = None if self.center is None else part(self.center)
+        return Domain(part(self.low), part(self.high), center, self.radius)
 
     def least(self, rows: Mapping[Node, Array], shape: tuple[int, ...]) -> Array:
         """Lower bounds [boxes, rows] of the sum of rows times inputs."""

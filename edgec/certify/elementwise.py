@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgec.certify.curves import SQUARE, scalar
-from edgec.certify.ranges import TINY, UNITS, Array, Range, Sum, checked, gamma, whole
+from edgec.certify.ranges import TINY, U64, UNITS, Array, Range, Sum, checked, gamma, whole
 from edgec.ir.dtypes import ends
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node
@@ -139,6 +139,12 @@ def _extreme(p: Place, args: Sequence[Range]) -> Range:
     ends = max if p.node.op == "max" else min
     limits = ends(a.least, b.least), ends(a.greatest, b.greatest)
     low, high, error = of(a.low, b.low) + lost, of(a.high, b.high) + lost, np.maximum(a.error, b.error) + lost
+    # Where one side is taken whatever the errors are, its error is that of the result.
+    slack = 8 * U64 * (a.magnitude + b.magnitude + a.error + b.error)
+    is_above = (a.low - a.error) - (b.high + b.error) > slack
+    is_below = (b.low - b.error) - (a.high + a.error) > slack
+    taken = (is_above, is_below) if p.node.op == "max" else (is_below, is_above)
+    error = np.where(taken[0], a.error + lost, np.where(taken[1], b.error + lost, error))
     return Range(low, high, error, None, *limits)
 
 

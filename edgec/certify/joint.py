@@ -17,12 +17,15 @@ from math import prod
 
 import numpy as np
 
+from edgec.certify.backward import Backward
 from edgec.certify.bends_apart import Band, band, chord
+from edgec.certify.bounds import Bounds, Known, Passed
 from edgec.certify.curves import scalar
 from edgec.certify.domain import Domain
 from edgec.certify.local import Chain, Linked, apart
-from edgec.certify.network import Bounds, Known, Network, Passed, Shares
+from edgec.certify.network import Network
 from edgec.certify.pairs import Pair, bend, pairs, values
+from edgec.certify.patches import Patch, cut, embedded
 from edgec.certify.ranges import U64, Array, Range, met
 from edgec.certify.rules import Leaky, dot, lost
 from edgec.certify.softmax import operand_below_maximum
@@ -221,44 +224,46 @@ class Joint(Network):
         low, high = (v.low + low - p.shift) / p.scale, (v.high + high - p.shift) / p.scale
         return met(own, low - lost - slack, high + lost + slack)
 
-    def _passed(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
-        if n in self.exactly:
-            return self._of_reference(n, here, found, shares, waiting)
-        return super()._passed(n, here, found, shares, waiting)
+    def _alive(self, n: Node, found: Bounds) -> Array | None:
+        return None if n in self.by_reference or n in self.by_program else super()._alive(n, found)
 
-    def _of_reference(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
+    def _passed(self, n: Node, here: Patch, run: Backward) -> Passed:
+        return self._of_reference(n, here, run) if n in self.exactly else super()._passed(n, here, run)
+
+    def _of_reference(self, n: Node, here: Patch, run: Backward) -> Passed:
         """Nothing is said by a row of what may leave its numbers; of a pair, see `_across`."""
         p = self.by_reference.get(n)
-        passed = (
-            super()._passed(n, here, found, shares, waiting)
-            if p is None or p.program.node not in waiting
-            else self._across(p, here, found)
-        )
-        unknown = np.isnan(found.exact[n].low)
+        is_paired = p is not None and p.program.node in run.waiting
+        passed = self._across(p, here, run) if p and is_paired else super()._passed(n, here, run)
+        unknown = np.isnan(run.found.exact[n].low)
         if not unknown.any():
             return passed
-        touched = ((here != 0) & unknown[:, None]).reshape(*here.shape[:2], -1).any(axis=2)
+        touched = ((here.rows != 0) & run.part(unknown, here)[:, None]).reshape(*here.rows.shape[:2], -1).any(axis=2)
         return replace(passed, constant=np.where(touched, np.nan, passed.constant))
 
-    def _across(self, p: Pair, here: Array, found: Bounds) -> Passed:
+    def _across(self, p: Pair, given: Patch, run: Backward) -> Passed:
         """A row of the reference's side of a pair becomes one of the program's side, and of the operands' difference.
 
         Where the program has no row nothing would cancel, and the reference has planes of its own.
         """
         q, m, v = p.program.node, p.program.operand, p.reference.operand
-        here = np.transpose(here, (0, 1, *(2 + d for d in p.order)))
+        whole, found = Patch(embedded(given, v.type.shape)), run.found
+        here = np.transpose(whole.rows, (0, 1, *(2 + d for d in p.order)))
         lines = self._band(p, found)
-        top, top_0, bottom, bottom_0 = lines.top, lines.top_0, lines.bottom, lines.bottom_0
+        top, top_0 = run.part(lines.top, whole), run.part(lines.top_0, whole)
+        bottom, bottom_0 = run.part(lines.bottom, whole), run.part(lines.bottom_0, whole)
         up, down = np.maximum(here, 0), np.minimum(here, 0)
         difference = -(up * top[:, None] + down * bottom[:, None])
         constant = -dot(up, top_0) - dot(down, bottom_0) + dot(here + difference, p.shift[None])
         sizes = p.scale * (found.seen[q].magnitude + found.seen[m].magnitude) + 2 * np.abs(p.shift)
         sizes = sizes + np.maximum(np.abs(lines.low), np.abs(lines.high))
-        sizes = sizes + np.abs(top_0) + np.abs(bottom_0) + _ordered(found.seen[v], p.order).magnitude
-        constant = constant - lost(here, sizes, prod(q.type.shape))
+        sizes = sizes + np.abs(lines.top_0) + np.abs(lines.bottom_0) + _ordered(found.seen[v], p.order).magnitude
         back = np.argsort(p.order)
         turned = np.transpose(-difference, (0, 1, *(2 + d for d in back)))
-        return Passed([(m, p.scale * difference), (v, turned)], constant, [(q, p.scale * here)])
+        sizes = np.transpose(lost(sizes, prod(q.type.shape)), (0, *(1 + d for d in back)))
+        difference, here = p.scale * difference, p.scale * here
+        sizes = cut(sizes, given.window, run.boxes)
+        return Passed([(m, Patch(difference)), (v, Patch(turned))], constant, sizes, [(q, Patch(here))])
 
     def _band(self, p: Pair, found: Bounds) -> Band:
         """The difference of a pair as a function of that of its operands."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from edgec import ops
+from edgec.certify.patches import Picked, Region, Window, inside, times
 from edgec.certify.ranges import Array
 from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node
@@ -58,49 +59,112 @@ class Map:
         assert back is not None
         return seed, _folded(back)
 
+    @property
+    def is_matrix(self) -> bool:
+        """Is it a product with a constant matrix from the right?"""
+        return self.node.op == "matmul" and self.k == 0 and self.node.args[1].type.rank == 2
+
+    def windows(self, window: Region) -> list[Region] | None:
+        """The parts of all operands that a part of the result reads; None where the map takes whole rows alone."""
+        found: list[Region] = [None for _ in self.node.args]
+        if window is None or (isinstance(window, Picked) and self.is_matrix):
+            return found
+        if self.k != 0 or self.node.op not in ("conv", "pad") or isinstance(window, Picked):
+            return None
+        if self.node.op == "pad":
+            found[0] = Window(window.begins - np.array(self._of("before")), window.extents)
+            return found
+        weights = self.node.args[1].type.shape
+        if window.extents[1] != weights[0] or window.begins[:, 1].any():
+            return None
+        begins, wide = window.begins.copy(), list(window.extents)
+        wide[1] = self.operand.type.shape[1]
+        for d, (s, dilation, k) in enumerate(zip(self._of("strides"), self._of("dilations"), weights[2:]), start=2):
+            begins[:, d] *= s
+            wide[d] = (wide[d] - 1) * s + (k - 1) * dilation + 1
+        found[0] = Window(begins, tuple(wide))
+        return found
+
+    def transposed_rows(self, rows: Array, window: Region = None, keep: Array | None = None) -> Array:
+        """The rows [groups, rows, ...] of the operand that those of a part of the result are; of a matrix those that
+        are to be kept alone."""
+        groups, count = rows.shape[:2]
+        if self.k == 0 and self.node.op == "conv":
+            parts = self.windows(window)
+            assert parts is not None
+            extents = parts[0].extents if isinstance(parts[0], Window) else self.operand.type.shape
+            flat = self._by_taps(rows.reshape(-1, *rows.shape[2:]), extents[2:])
+        elif self.is_matrix:
+            w = self.node.args[1].value
+            w = w if keep is None else w[keep]
+            w = w[:, window.elements] if isinstance(window, Picked) else w
+            flat = (rows.reshape(prod(rows.shape[:-1]), rows.shape[-1]) @ w.T).reshape(
+                groups * count, *rows.shape[2:-1], w.shape[0]
+            )
+        elif self.k == 0 and self.node.op == "pad":
+            return self._unpadded(rows, window)
+        else:
+            flat = self.transposed(rows.reshape(-1, *rows.shape[2:]))
+        return flat.reshape(groups, count, *flat.shape[1:])
+
+    def _unpadded(self, rows: Array, window: Region) -> Array:
+        """The rows of a padded value without what was put around it."""
+        if window is None:
+            places = zip(self._of("before"), self.operand.type.shape)
+            return rows[(slice(None), slice(None), *(slice(b, b + n) for b, n in places))]
+        parts = self.windows(window)
+        assert parts is not None and isinstance(parts[0], Window)
+        there = inside(parts[0], self.operand.type.shape)
+        return rows if there is None else times(rows, there[:, 0])
+
     def transposed(self, g: Array) -> Array:
         """The rows [n, operand's shape] that the rows ``g`` [n, result's shape] are behind the map."""
-        if self.node.op == "conv" and self.k == 0:
-            return _in_pieces(g, self.operand.type.shape, self._by_taps)
         seed, back = self._back
         return _in_pieces(g, self.operand.type.shape, lambda part: _applied(back, {seed: part}))
 
-    def _by_taps(self, g: Array) -> Array:
-        """A convolution transposed: one matrix product for all taps, whose results are added where each tap reads.
+    @cached_property
+    def _taps(self) -> list[Array]:
+        """The weights of a convolution by tap: [groups, outputs of one, inputs of one]."""
+        weights, groups = self.node.args[1].value, int(self.node.attributes["groups"])
+        outputs, per_group = weights.shape[:2]
+        apart = weights.reshape(groups, outputs // groups, per_group, -1)
+        return list(np.ascontiguousarray(apart.transpose(3, 0, 1, 2)))
 
-        It takes as many arrays at a time as leave these results in the cache.
+    def _by_taps(self, g: Array, wide: Sequence[int]) -> Array:
+        """A convolution transposed, to ``wide`` arrays: a matrix product for each tap, added where the tap reads.
+
+        Channels are stored last in the results, and it takes as many arrays at a time as leave them in the cache.
         """
-        weights, strides, dilations = self.node.args[1].value, self._of("strides"), self._of("dilations")
-        groups: int = self.node.attributes["groups"]
-        (outputs, per_group, *kernel), space = weights.shape, g.shape[3:]
-        count = g.shape[0] * g.shape[1]
-        taps = list(product(*(range(k) for k in kernel)))
-        apart = weights.reshape(groups, outputs // groups, per_group, len(taps))
-        turned = apart.transpose(0, 3, 2, 1).reshape(groups, len(taps) * per_group, outputs // groups)
-        rows = g.reshape(count, groups, outputs // groups, prod(space))
-        result = np.zeros((count, groups, per_group, *self.operand.type.shape[2:]))
-        places = []
-        for tap in taps:
-            steps = zip(tap, dilations, strides, space)
-            own = (slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in steps)
-            places.append((slice(None), slice(None), slice(None), *own))
-        is_depthwise = outputs == groups == per_group * groups
-        each = groups * per_group * prod(space) * (1 if is_depthwise else len(taps))
-        size = max(1, _CACHED // (8 * each))
+        strides, dilations = self._of("strides"), self._of("dilations")
+        groups, (outputs, per_group, *kernel) = int(self.node.attributes["groups"]), self.node.args[1].type.shape
+        count, space = g.shape[0] * g.shape[1], g.shape[3:]
+        last = (0, *range(2, g.ndim - 1), 1)
+        rows = g.reshape(count, outputs, *space).transpose(last)
+        result = np.zeros((count, *wide, groups * per_group))
+        size = max(1, _CACHED // (8 * groups * per_group * prod(wide)))
         for start in range(0, count, size):
-            part, into = rows[start : start + size], result[start : start + size]
-            if is_depthwise:  # a product of numbers, which matrix products are slow for
-                for k, place in enumerate(places):
-                    into[place] += (turned[:, k : k + 1] * part).reshape(-1, groups, 1, *space)
-                continue
-            split = (turned @ part).reshape(-1, groups, len(taps), per_group, *space)
-            for k, place in enumerate(places):
-                into[place] += split[:, :, k]
-        return result.reshape(g.shape[0], *self.operand.type.shape)
+            part, into = np.ascontiguousarray(rows[start : start + size]), result[start : start + size]
+            for tap, w in zip(product(*(range(k) for k in kernel)), self._taps):
+                steps = zip(tap, dilations, strides, space)
+                own = (slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in steps)
+                into[(slice(None), *own)] += _mixed(part, w)
+        turned: Array = result.transpose(0, result.ndim - 1, *range(1, result.ndim - 1))
+        return turned.reshape(g.shape[0], g.shape[1], *turned.shape[1:]) if g.shape[1] > 1 else turned[:, None]
 
     def _of(self, name: str) -> tuple[int, ...]:
         found: tuple[int, ...] = self.node.attributes[name]
         return found
+
+
+def _mixed(x: Array, w: Array) -> Array:
+    """Arrays [n, ..., outputs] times weights [groups, outputs of one, inputs of one]."""
+    groups, outputs, inputs = w.shape
+    if groups == 1:
+        return np.asarray((x.reshape(-1, outputs) @ w[0]).reshape(*x.shape[:-1], inputs))
+    if outputs == inputs == 1:
+        return np.asarray(x * w[:, 0, 0])
+    apart = x.reshape(*x.shape[:-1], groups, 1, outputs)
+    return np.asarray((apart @ w).reshape(*x.shape[:-1], groups * inputs))
 
 
 def _in_pieces(x: Array, shape: Sequence[int], work: Any) -> Array:
@@ -135,7 +199,8 @@ def _applied(result: Node, given: Mapping[Node, Array]) -> Array:
         if n.is_const:
             values[n] = n.value
         elif n.op == "matmul" and n.args[1].is_const and n.args[1].type.rank == 2:
-            values[n] = values[n.args[0]] @ n.args[1].value
+            x, w = values[n.args[0]], n.args[1].value
+            values[n] = (x.reshape(-1, w.shape[0]) @ w).reshape(*x.shape[:-1], w.shape[1])
         elif is_procedure(n.op):
             rows = ([values[a] if a.is_const else values[a][k] for a in n.args] for k in range(count))
             values[n] = np.stack([evaluate_node(n, row) for row in rows])

@@ -8,17 +8,21 @@ are carried along (`Range.error`), as what it computes there may differ from one
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from math import inf, prod
 
 import numpy as np
 
+from edgec.certify.backward import Backward
+from edgec.certify.bounds import Bounds, Known, Passed, Shares
 from edgec.certify.choose import is_known, is_whole, read_by_sums, rule
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES
-from edgec.certify.ranges import U64, Array, Range, exact, met
-from edgec.certify.rules import Leaky, Rule, dot, lost
+from edgec.certify.patches import Patch, Picked, Window, cut, embedded
+from edgec.certify.ranges import Array, Range, exact, met
+from edgec.certify.rules import Elementwise, Leaky, Rule
+from edgec.certify.units import units
 from edgec.differentiate.composites import softmax_operand
 from edgec.errors import ModelError
 from edgec.fuse import Plan
@@ -31,35 +35,10 @@ from edgec.text import listed
 _TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64"})
 #: Movements that put every element into one place at most.
 _ONCE = frozenset({"reshape", "transpose", "slice", "pad", "concat"})
-#: Bytes of rows that pass back at a time, and the most numbers of rows in all of them for which ranges are tightened.
-_ROOM, _MOST = 1 << 27, 1 << 33
-#: Free slopes by node: [boxes, 1 or rows, elements...].
-Shares = Mapping[Node, Array]
-#: Bounds that a search knows better, by node.
-Known = Mapping[Node, tuple[Array, Array]]
-
-
-@dataclass
-class Bounds:
-    """Facts about every value of a network for some boxes of its inputs.
-
-    ``exact`` are the ranges of the exact functions, ``seen`` what their readers see, ``noise`` the errors of what is
-    stored.
-    """
-
-    domain: Domain
-    exact: dict[Node, Range] = field(default_factory=dict)
-    seen: dict[Node, Range] = field(default_factory=dict)
-    noise: dict[Node, Array] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Passed:
-    """Rows that those of a node become: of nodes as readers see them, or before their rounding, and a constant."""
-
-    seen: Sequence[tuple[Node, Array]]
-    constant: Array
-    unrounded: Sequence[tuple[Node, Array]] = ()
+#: The most numbers of rows for which ranges are tightened.
+_MOST = 1 << 33
+#: The part of the elements of a value up to which those that matter are picked.
+_PICKED = 0.8
 
 
 class Network:
@@ -148,10 +127,10 @@ class Network:
                 if self.whole[n]:
                     own = _within_whole(own)
                 found.exact[n] = own
-                if n in wanted and not self.is_late:
-                    own = self._tightened(n, own, found)
                 if n in known:
                     own = met(own, *known[n])
+                if n in wanted and not self.is_late:
+                    own = self._tightened(n, own, found)
             self._keep(n, own, found)
         return found
 
@@ -190,22 +169,20 @@ class Network:
                     loose |= np.broadcast_to(r.loose([seen[a] for a in user.args], k), loose.shape)
                 elif user.args[k] is n and not r.is_linear:
                     loose[...] = True
-        chosen = np.flatnonzero(loose.any(axis=0).reshape(-1))
-        boxes, elements = own.low.shape[0], prod(n.type.shape)
+        boxes = own.low.shape[0]
+        open = loose.reshape(boxes, -1)
+        chosen = np.flatnonzero(open.any(axis=0))
         if not chosen.size or chosen.size * self._size(n) * boxes > _MOST:
             return own
         low, high = (x.reshape(boxes, -1).copy() for x in (own.low, own.high))
-        step = max(1, _ROOM // (16 * boxes * self._width(n)))
-        for start in range(0, chosen.size, step):
+        for unit in units(self, n, open):
             if self.is_late:
                 break
-            part = chosen[start : start + step]
-            rows = np.zeros((1, 2 * part.size, elements))
-            rows[0, np.arange(part.size), part] = 1
-            rows[0, part.size + np.arange(part.size), part] = -1
-            rows = np.broadcast_to(rows, (boxes, *rows.shape[1:])).reshape(boxes, 2 * part.size, *n.type.shape)
-            value, _ = self.back({n: rows}, found, noisy=False)
-            low[:, part], high[:, part] = value[:, : part.size], -value[:, part.size :]
+            run = Backward(self, found, {n: unit.patch}, mirrored=True, boxes=unit.boxes)
+            value = run.run(noisy=False, watched=None, pulls=None)
+            half, there = value.shape[1] // 2, unit.is_row
+            place = np.broadcast_to(unit.boxes[:, None], there.shape)[there], unit.elements[there]
+            low[place], high[place] = value[:, :half][there], -value[:, half:][there]
         return met(own, low.reshape(own.low.shape), high.reshape(own.high.shape))
 
     def _size(self, n: Node) -> int:
@@ -239,67 +216,64 @@ class Network:
         elements...] and limits c of nodes for which p * (value - c) is known not to be above zero in a box: to add it
         makes a bound no greater than it may be (Lagrange's multipliers; Wang et al., "Beta-CROWN", 2021).
         """
-        waiting: dict[Node, Array] = dict(rows)
-        first = next(iter(rows.values()))
-        constant, mass, shares = np.zeros(first.shape[:2]), np.zeros(first.shape[:2]), shares or {}
-        reached: dict[Node, Array] = {}
-        #: Rows of what nodes are before their rounding.
-        unrounded: dict[Node, Array] = {}
-        for n in reversed(self.order):
-            if n not in waiting and n not in unrounded:
-                continue
-            here = waiting.pop(n) if n in waiting else np.zeros((*first.shape[:2], *n.type.shape))
-            if pulls is not None and n in pulls:
-                pull, limit = pulls[n]
-                here = here + pull[:, None]
-                moved = dot(pull[:, None], exact(limit).low)
-                constant, mass = constant - moved - lost(here, found.seen[n].magnitude, 1), mass + np.abs(moved)
-            if watched is not None:
-                watched[n] = here
-            if n in self.fixed:
-                constant = constant + dot(here, exact(self.fixed[n]).low)
-                continue
-            with np.errstate(all="ignore"):
-                terms: list[Array] = []
-                if noisy or n not in rows:
-                    error = found.noise.get(n)
-                    if error is None and n in rows and n in self.rules:
-                        error = found.exact[n].error
-                    if error is not None and error.any():
-                        terms.append(-dot(np.abs(here), error) * (1 + prod(n.type.shape) * 4 * U64))
-                if n in unrounded:
-                    here = here + unrounded.pop(n)
-                    terms.append(-lost(here, found.seen[n].magnitude, 1))
-                if n.op == "input":
-                    into = self._input(n)
-                    if into in reached:
-                        here = reached[into] + here
-                        terms.append(-lost(here, found.seen[n].magnitude, 1))
-                    reached[into] = here
-                else:
-                    passed = self._passed(n, here, found, shares, waiting)
-                    terms.append(passed.constant)
-                    for rows_of, before in ((waiting, passed.seen), (unrounded, passed.unrounded)):
-                        for a, part in before:
-                            if a in rows_of:
-                                part = rows_of[a] + part
-                                terms.append(-lost(part, found.seen[a].magnitude, 1))
-                            rows_of[a] = part
-                for t in terms:
-                    constant, mass = constant + t, mass + np.abs(t)
-        least = found.domain.least(reached, constant.shape)
-        total = constant + least
-        return total - 4 * U64 * len(self.order) * (mass + np.abs(least)), reached
+        run = Backward(self, found, {n: Patch(r) for n, r in rows.items()}, shares)
+        least = run.run(noisy, watched, pulls)
+        return least, {n: p.rows for n, p in run.reached.items()}
+
+    def is_odd(self, n: Node) -> bool:
+        """Are the rows that negated rows of a node become those of the rows, negated?"""
+        return n in self.fixed or n.op == "input" or self.rules[n].is_odd
 
     def _input(self, n: Node) -> Node:
         """The input of the domain that an input is."""
         return n
 
-    def _passed(self, n: Node, here: Array, found: Bounds, shares: Shares, waiting: Collection[Node]) -> Passed:
-        """Rows of other nodes instead of those of a node; ``waiting`` are the nodes that have rows."""
-        args = [found.seen[a] for a in n.args]
-        passed = self.rules[n].back(here, args, found.exact[n], shares.get(n))
-        return Passed([(n.args[k], part) for k, part in passed.parts.items()], passed.constant)
+    def _passed(self, n: Node, here: Patch, run: Backward) -> Passed:
+        """Rows of other nodes instead of those of a node."""
+        rule, found = self.rules[n], run.found
+        share = run.shares.get(n)
+        facts = found.facts.get(n) if share is None else None
+        if facts is None:
+            facts = rule.facts([found.seen[a] for a in n.args], found.exact[n], share)
+        if share is None:
+            found.facts[n] = facts
+        parts = rule.windows(here.window)
+        whole = here if parts is not None else Patch(embedded(here, n.type.shape))
+        keep = self._alive(n.args[rule.operands[0]], found) if rule.picks else None
+        made = rule.back(whole.rows, facts, lambda x: run.part(x, whole), whole.window, keep)
+        sizes = made.sizes
+        if whole is not here and here.window is not None:
+            sizes = cut(sizes, here.window, None)
+        picked = None if keep is None else Picked(keep)
+        seen = [(n.args[k], Patch(rows, parts[k] if parts and parts[k] else picked)) for k, rows in made.parts.items()]
+        return Passed([(a, self._trimmed(a, p)) for a, p in seen], made.constant, sizes)
+
+    def _alive(self, n: Node, found: Bounds) -> Array | None:
+        """The elements of the last dimension of a node that rows are about at all; None where most of them are.
+
+        A ReLU that is shut passes nothing on, and stores a zero without an error.
+        """
+        if n not in found.alive:
+            rule, count, facts = self.rules.get(n), n.type.shape[-1], None
+            if isinstance(rule, Elementwise) and not rule.is_linear:
+                facts = rule.facts([found.seen[a] for a in n.args], found.exact[n])
+            alive = np.arange(count)
+            if facts is not None:
+                noise = found.noise.get(n, found.exact[n].error)
+                arrays = (noise, facts.sizes, facts.offset_low, facts.offset_high)
+                slopes = (x for _, low, high, _ in facts.slopes for x in (low, high))
+                mask = np.zeros(count, bool)
+                for x in (*arrays, *slopes):
+                    mask |= (x != 0).reshape(-1, x.shape[-1] if x.ndim else 1).any(axis=0)
+                alive = np.flatnonzero(mask)
+            found.alive[n] = alive if alive.size < _PICKED * count else None
+        return found.alive[n]
+
+    def _trimmed(self, n: Node, p: Patch) -> Patch:
+        """Rows of all of a value, where a part of it would be no smaller."""
+        if not isinstance(p.window, Window) or prod(p.window.extents) < prod(n.type.shape):
+            return p
+        return Patch(embedded(p, n.type.shape))
 
     def output_rows(self, weights: Mapping[str, Array]) -> dict[Node, Array]:
         """Rows of outputs [boxes, rows, elements...] by their names, as rows of nodes."""

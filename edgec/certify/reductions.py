@@ -8,8 +8,9 @@ from math import prod
 import numpy as np
 
 from edgec.certify.elementwise import aligned
+from edgec.certify.patches import Region
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
-from edgec.certify.rules import Ranges, Rows, Rule, dot, lost
+from edgec.certify.rules import Cut, Ranges, Rows, Rule, all_of, dot, lost
 from edgec.certify.windows import Part
 
 
@@ -27,9 +28,17 @@ class Extreme(Rule):
         nothing = 0 * (found[0] + found[1] + error)
         return Range(found[0] + nothing, found[1] + nothing, error + nothing)
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
-        (a,), is_least = args, self.place.node.attributes["combine"] == "min"
+    def back(
+        self,
+        rows: Array,
+        facts: tuple[Ranges, Range],
+        cut: Cut = all_of,
+        window: Region = None,
+        keep: Array | None = None,
+    ) -> Rows:
+        ((a,), _), is_least = facts, self.place.node.attributes["combine"] == "min"
         low, high = (-a.high, -a.low) if is_least else (a.low, a.high)
+        low, high = cut(low), cut(high)
         rows = -rows if is_least else rows
         lows, highs = (np.stack([x[(slice(None), *p)] for p in self.parts], 1) for x in (low, high))
         winner = lows.argmax(1)
@@ -46,8 +55,7 @@ class Extreme(Rule):
         for k, place in enumerate(self.parts):
             part[(slice(None), slice(None), *place)] += carried * (winner == k)[:, None]
         sizes = np.maximum(np.abs(top), np.abs(best))
-        constant = constant - lost(rows, sizes, prod(self.place.node.type.shape))
-        return Rows({0: -part if is_least else part}, constant)
+        return Rows({0: -part if is_least else part}, constant, lost(sizes, prod(self.place.node.type.shape)))
 
 
 class Product(Rule):
@@ -78,9 +86,16 @@ class Product(Rule):
         error = carried + gamma(terms, self.place.unit) * parts.mass * (1 + 1e-6) + self.terms * TINY
         return checked(low, high, error, parts)
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
-        rank = self.place.node.type.rank
-        a_low, a_high, b_low = (aligned(x, rank)[:, None] for x in (args[0].low, args[0].high, args[1].low))
+    def back(
+        self,
+        rows: Array,
+        facts: tuple[Ranges, Range],
+        cut: Cut = all_of,
+        window: Region = None,
+        keep: Array | None = None,
+    ) -> Rows:
+        rank, (args, result) = self.place.node.type.rank, facts
+        a_low, a_high, b_low = (aligned(cut(x), rank)[:, None] for x in (args[0].low, args[0].high, args[1].low))
         above, below = np.maximum(rows, 0), np.minimum(rows, 0)
         turned = [np.swapaxes(x, -1, -2) for x in (a_low, a_high, b_low)]
         left = rows @ turned[2]
@@ -90,7 +105,7 @@ class Product(Rule):
         parts = {0: _summed_to(left, shapes[0]), 1: _summed_to(right, shapes[1])}
         assert result.sum is not None
         terms = prod(self.place.node.type.shape) + self.terms
-        return Rows(parts, constant - lost(rows, 3 * result.sum.mass, terms))
+        return Rows(parts, constant, cut(lost(3 * result.sum.mass, terms)))
 
 
 def _summed_to(rows: Array, shape: tuple[int, ...]) -> Array:

@@ -8,27 +8,41 @@ suits the sign of every element (CROWN: Zhang et al., 2018; DeepPoly: Singh et a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from edgec.certify.elementwise import RANGES, Place, aligned, stretched
 from edgec.certify.maps import Map, Move
+from edgec.certify.patches import Flat, Region, Window
 from edgec.certify.planes import PLANES, Planes, extreme_planes
 from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
 from edgec.certify.rounding import lost_in_order
 
 Ranges = Sequence[Range]
+#: The part of an array [boxes, elements...] that rows are about.
+Cut = Callable[[Array], Array]
+
+
+def all_of(x: Array) -> Array:
+    """All of an array."""
+    return x
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of operands, [boxes, rows, elements...] by the number of the operand, and a constant [boxes, rows]."""
+    """Rows of operands, [boxes, rows, elements...] by the number of the operand, and a constant [boxes, rows].
+
+    The bound is less than that by the magnitudes of the rows that were given times ``sizes`` [boxes, elements...].
+    """
 
     parts: dict[int, Array]
     constant: Array
+    sizes: Array
 
 
 @dataclass
@@ -39,47 +53,114 @@ class Rule(ABC):
     operands: tuple[int, ...]
     #: Is the operator linear in its operands? Then tighter ranges of them gain nothing for its rows.
     is_linear: bool = field(default=False, init=False)
+    #: Are the rows of negated rows those of the rows, negated?
+    is_odd: bool = field(default=False, init=False)
+
+    @property
+    def picks(self) -> bool:
+        """Can it leave out elements of the last dimension of its operand?"""
+        return False
 
     @abstractmethod
     def range(self, args: Ranges) -> Range:
         """The range of the result, with the error of what is computed from exact operands and theirs."""
 
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Any:
+        """What all rows need of these ranges; ``share`` is the free slope of an operator that has one."""
+        return args, result
+
     @abstractmethod
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
-        """Rows of the operands; ``share`` is the free slope of an operator that has one."""
+    def back(
+        self, rows: Array, facts: Any, cut: Cut = all_of, window: Region = None, keep: Array | None = None
+    ) -> Rows:
+        """Rows of the operands.
+
+        Rows may be those of a part of the result, a ``window``, which ``cut`` takes out of arrays [boxes, elements...].
+        A rule that picks gives rows of the elements ``keep`` of its operand alone.
+        """
+
+    def windows(self, window: Region) -> list[Region] | None:
+        """The parts of the operands that a part of the result is made of; None where it takes whole rows alone."""
+        return None if window is not None else [None for _ in self.place.node.args]
 
     def loose(self, args: Ranges, k: int) -> Array:
         """The elements of operand ``k`` of which tighter ranges would help."""
         return np.full(args[k].low.shape, not self.is_linear)
 
 
-def dot(rows: Array, values: Array) -> Array:
-    """[boxes, rows] of the products of rows with one value for each element, [boxes, elements...]."""
-    if rows.ndim == 2:
-        return np.asarray(rows * (values[:, None] if values.ndim else values))
-    axes = tuple(range(2, rows.ndim))
-    full = np.broadcast_to(values, (values.shape[0] if values.ndim else 1, *rows.shape[2:]))
-    if full.shape[0] == 1:
-        return np.asarray(np.tensordot(rows, full[0], (axes, tuple(range(full.ndim - 1)))))
-    return np.asarray(np.matmul(rows.reshape(*rows.shape[:2], -1), full.reshape(full.shape[0], -1, 1))[..., 0])
+def dot(rows: Array | Flat, values: Array) -> Array:
+    """[groups, rows] of the products of rows with one value for each element, [groups, elements...]."""
+    wide = rows if isinstance(rows, Flat) else Flat(rows)
+    if values.ndim == 0:
+        return np.asarray(wide.rows.sum(2) * values)
+    full = wide.values(values)
+    return np.asarray(wide.rows @ full[0] if len(full) == 1 else np.matmul(wide.rows, full[:, :, None])[..., 0])
 
 
-def lost(rows: Array, sizes: Array, terms: float) -> Array:
-    """The most that ``terms`` roundings of the analysis change rows times values of these ``sizes``."""
-    return np.asarray(2 * (terms + 8) * U64 * dot(np.abs(rows), sizes))
-
-
-def _row(values: Array) -> Array:
-    return values[:, None] if values.ndim else values
+def lost(sizes: Array, terms: float) -> Array:
+    """The most that ``terms`` roundings of the analysis change values of these ``sizes``, for rows of ones."""
+    return np.asarray(2 * (terms + 8) * U64 * sizes)
 
 
 def _summed(rows: Array, shape: Sequence[int]) -> Array:
     """Rows of a result as those of an operand of ``shape``, which was broadcast."""
     lead = rows.ndim - 2 - len(shape)
     axes = [2 + d for d in range(rows.ndim - 2) if d < lead or (shape[d - lead] == 1 and rows.shape[2 + d] != 1)]
+    if not axes and rows.shape[2:] == tuple(shape):
+        return rows
     return (
         rows.sum(axis=tuple(axes)).reshape(*rows.shape[:2], *shape) if axes else rows.reshape(*rows.shape[:2], *shape)
     )
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A result between sums of slopes times operands and an offset, below and above.
+
+    ``slopes`` are the number of an operand, its slopes below and above, and its value where that is known. Where the
+    function is linear both are one.
+    """
+
+    slopes: Sequence[tuple[int, Array, Array, Array | None]]
+    offset_low: Array
+    offset_high: Array
+    sizes: Array
+    is_exact: bool
+
+
+class _Bent:
+    """Rows in front of a bend: its slope is ``low`` where they are above zero, and ``high`` where they are below it."""
+
+    def __init__(self, rows: Array, is_exact: bool) -> None:
+        self.all = Flat(rows)
+        self.below, self.above, self.is_exact = copy(self.all), copy(self.all), is_exact
+        if not is_exact:
+            self.below.rows = np.minimum(self.all.rows, 0)
+
+    def sloped(self, low: Array, high: Array, cut: Cut) -> Array:
+        """The rows times the slopes."""
+        if self.is_exact:
+            return self.all.again(self.all.times(cut(low)))
+        with np.errstate(all="ignore"):
+            more = high - low
+        if not np.isfinite(more).all():
+            slopes = (self.all.values(cut(x)) for x in (low, high))
+            first, second = (x[:, None] if x.ndim else x for x in slopes)
+            return self.all.again(np.where(self.all.rows > 0, first, second) * self.all.rows)
+        part = self.all.times(cut(low))
+        if more.any():
+            part += self.below.times(cut(more))
+        return self.all.again(part)
+
+    def offset(self, low: Array, high: Array, cut: Cut) -> Array:
+        """The products with an offset ``low`` where rows are above zero, and ``high`` where they are below it."""
+        if self.is_exact:
+            return np.zeros(self.all.rows.shape[:2])
+        found = dot(self.below, cut(high))
+        if low.any():
+            self.above.rows = self.all.rows - self.below.rows
+            found = found + dot(self.above, cut(low))
+        return found
 
 
 class Elementwise(Rule):
@@ -106,43 +187,48 @@ class Elementwise(Rule):
                 return extreme_planes(op, wide[0], wide[1], share)
             return PLANES[op](self.place, wide)
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+    def windows(self, window: Region) -> list[Region]:
+        found: list[Region] = []
+        for a in self.place.node.args:
+            if not isinstance(window, Window) or a.type.rank == 0:
+                found.append(window if a.type.rank and a.type.shape[-1] > 1 else None)
+                continue
+            own, single = slice(len(window.extents) - a.type.rank, None), np.array(a.type.shape) == 1
+            wide = tuple(1 if n == 1 else w for w, n in zip(window.extents[own], a.type.shape))
+            found.append(Window(np.where(single, 0, window.begins[:, own]), wide))
+        return found
+
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Lines:
         planes, rank = self.planes(args, share), self.place.node.type.rank
-        if planes.low is planes.high and planes.offset_low is planes.offset_high:
-            return self._exactly(rows, args, planes)
-        is_above, below = rows > 0, np.minimum(rows, 0)
+        is_exact = planes.low is planes.high and planes.offset_low is planes.offset_high
         sizes = np.maximum(np.abs(planes.offset_low), np.abs(planes.offset_high))
-        parts, constant = {}, np.zeros(rows.shape[:2])
+        slopes = []
         for k, a in enumerate(args):
             low, high = planes.low[k], planes.high[k]
             sizes = sizes + np.maximum(np.abs(low), np.abs(high)) * aligned(a.magnitude, rank)
-            if k not in self.operands and not a.low.any():
-                continue
-            part = np.where(is_above, _row(low), _row(high))
-            part *= rows
-            if k in self.operands:
-                parts[k] = _summed(part, self.place.node.args[k].type.shape)
-            else:
-                constant += dot(part, aligned(a.low, rank))
-        if planes.offset_low.any():
-            constant += dot(rows - below, planes.offset_low)
-        constant += dot(below, planes.offset_high)
-        mass = dot(rows, sizes) - 2 * dot(below, sizes)  # of the magnitudes of the rows
-        return Rows(parts, constant - 3 * (self._terms + 8) * U64 * mass)
+            if k in self.operands or a.low.any():
+                slopes.append((k, low, high, None if k in self.operands else aligned(a.low, rank)))
+        return Lines(slopes, planes.offset_low, planes.offset_high, 2 * lost(sizes, self._terms), is_exact)
 
-    def _exactly(self, rows: Array, args: Ranges, planes: Planes) -> Rows:
-        rank, parts = self.place.node.type.rank, {}
-        constant: Array = np.zeros(rows.shape[:2])
-        sizes: Array = np.zeros(())
-        for k, a in enumerate(args):
-            slope = planes.low[k]
-            sizes = sizes + np.abs(slope) * aligned(a.magnitude, rank)
-            part = rows if slope.ndim == 0 and slope == 1 else rows * _row(slope)
-            if k in self.operands:
-                parts[k] = _summed(part, self.place.node.args[k].type.shape)
+    def back(
+        self, rows: Array, facts: Lines, cut: Cut = all_of, window: Region = None, keep: Array | None = None
+    ) -> Rows:
+        bent, parts = _Bent(rows, facts.is_exact), {}
+        constant = bent.offset(facts.offset_low, facts.offset_high, cut)
+        for k, low, high, value in facts.slopes:
+            is_one = facts.is_exact and low.ndim == 0 and low == 1
+            part = rows if is_one else bent.sloped(low, high, cut)
+            if value is None:
+                parts[k] = self._operand(part, k)
             else:
-                constant = constant + dot(part, aligned(a.low, rank))
-        return Rows(parts, constant - lost(rows, sizes, self._terms))
+                constant = constant + dot(part, cut(value))
+        return Rows(parts, constant, cut(facts.sizes))
+
+    def _operand(self, rows: Array, k: int) -> Array:
+        """Rows of a result as those of an operand, which was broadcast."""
+        shape = self.place.node.args[k].type.shape
+        last = rows.shape[rows.ndim - len(shape) :]
+        return _summed(rows, tuple(1 if n == 1 else w for w, n in zip(last, shape)))
 
     @property
     def _terms(self) -> int:
@@ -172,7 +258,7 @@ def _operand(mask: Array, of: Range) -> Array:
     return np.asarray(mask.any(axis=axes, keepdims=True)) if axes else mask
 
 
-class Leaky(Rule):
+class Leaky(Elementwise):
     """x where it is positive, and x * slope where it is not: a choice whose sides meet at zero.
 
     ``slopes`` are those behind and before zero, as constants that broadcast to x; ``x`` is the operand's number.
@@ -190,7 +276,7 @@ class Leaky(Rule):
         error = carried + self.place.unit * (steepest * a.magnitude + carried) * (1 + 1e-6) + TINY
         return checked(low + 0 * a.low, high + 0 * a.low, error)
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Lines:
         a, (up, down) = args[self.operands[0]], self.slopes
         with np.errstate(all="ignore"):
             secant = (a.high * up - a.low * down) / (a.high - a.low)
@@ -205,11 +291,9 @@ class Leaky(Rule):
         offset = offset + np.where(convex, 1, -1) * 8 * U64 * np.abs(slope) * a.magnitude * open
         touching = np.where(open, free, fixed)
         low, high = np.where(convex, touching, slope), np.where(convex, slope, touching)
-        below, above = np.minimum(rows, 0), np.maximum(rows, 0)
-        constant = dot(above, np.where(convex, 0, offset)) + dot(below, np.where(convex, offset, 0))
         sizes = np.maximum(np.abs(low), np.abs(high)) * a.magnitude + np.abs(offset)
-        part = above * _row(low) + below * _row(high)
-        return Rows({self.operands[0]: part}, constant - lost(rows, sizes, self.place.node.type.elements))
+        offsets, none = (np.where(convex, 0.0, offset), np.where(convex, offset, 0.0)), None
+        return Lines([(self.operands[0], low, high, none)], *offsets, 2 * lost(sizes, self._terms), False)
 
     def loose(self, args: Ranges, k: int) -> Array:
         return np.asarray((args[k].low < 0) & (args[k].high > 0)) & (k == self.operands[0])
@@ -222,6 +306,10 @@ class Weighted(Rule):
     map: Map
     magnitudes: Map
     constants: Mapping[int, Array]
+
+    @property
+    def picks(self) -> bool:
+        return self.map.is_matrix
 
     def range(self, args: Ranges) -> Range:
         a = args[self.operands[0]]
@@ -246,12 +334,18 @@ class Weighted(Rule):
         error = (1 + gamma(order.depth, unit)) * (carried + lost) * (1 + 1e-6) + self.terms * TINY
         return checked(low, high, error, replace(parts, is_closed=True))
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
-        k = self.operands[0]
-        flat = self.map.transposed(rows.reshape(-1, *rows.shape[2:]))
+    def windows(self, window: Region) -> list[Region] | None:
+        return self.map.windows(window)
+
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Array:
         assert result.sum is not None
-        terms = max(self.terms, prod(self.place.node.type.shape))
-        return Rows({k: flat.reshape(*rows.shape[:2], *flat.shape[1:])}, -lost(rows, result.sum.mass, terms))
+        return lost(result.sum.mass, max(self.terms, prod(self.place.node.type.shape)))
+
+    def back(
+        self, rows: Array, facts: Array, cut: Cut = all_of, window: Region = None, keep: Array | None = None
+    ) -> Rows:
+        part = self.map.transposed_rows(rows, window, keep)
+        return Rows({self.operands[0]: part}, np.zeros(rows.shape[:2]), cut(facts))
 
 
 class Moved(Rule):
@@ -269,13 +363,21 @@ class Moved(Rule):
             error = np.zeros((1,) * low.ndim)
         return Range(low, high, error)
 
-    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
-        parts = {}
-        for k in self.operands:
-            flat = self.move.maps[k].transposed(rows.reshape(-1, *rows.shape[2:]))
-            parts[k] = flat.reshape(*rows.shape[:2], *flat.shape[1:])
+    def windows(self, window: Region) -> list[Region] | None:
+        if len(self.operands) != 1:
+            return None if window is not None else [None for _ in self.place.node.args]
+        return self.move.maps[self.operands[0]].windows(window)
+
+    def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Array:
+        offset = self.move.offset
+        sizes = result.magnitude if offset is None else result.magnitude + np.abs(offset)
+        return lost(sizes, prod(self.place.node.type.shape))
+
+    def back(
+        self, rows: Array, facts: Array, cut: Cut = all_of, window: Region = None, keep: Array | None = None
+    ) -> Rows:
+        parts = {k: self.move.maps[k].transposed_rows(rows, window) for k in self.operands}
         constant = np.zeros(rows.shape[:2])
         if self.move.offset is not None:
-            constant = dot(rows, self.move.offset[None])
-        sizes = result.magnitude if self.move.offset is None else result.magnitude + np.abs(self.move.offset)
-        return Rows(parts, constant - lost(rows, sizes, prod(self.place.node.type.shape)))
+            constant = dot(rows, cut(self.move.offset[None]))
+        return Rows(parts, constant, cut(facts))

@@ -10,9 +10,10 @@ from typing import Literal
 import numpy as np
 
 from edgec.certify.attack import STARTS, Run, attack, met_by
-from edgec.certify.choices import Choices
+from edgec.certify.bounds import Bounds
+from edgec.certify.choices import Choices, sites_of
 from edgec.certify.domain import Domain
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.certify.properties import Case
 from edgec.certify.ranges import Array
 from edgec.certify.spec import Spec
@@ -20,12 +21,12 @@ from edgec.ir.graph import Node
 from edgec.progress import Progress
 
 Status = Literal["holds", "violated", "unknown"]
-#: Rounds of cuts after which open parts are attacked again.
-ATTACKS = 4
+#: The part of the time in which open parts are attacked again.
+ATTACKS = 0.1
 #: Weight of the width of an input beside the whole box, where the one that is cut is chosen.
 BENT = 0.5
 #: Boxes that are bounded together.
-BATCH = 256
+BATCH = 512
 #: Inputs with any width up to which their box is cut; networks of more inputs are cut at their choices.
 CUT_INPUTS = 24
 
@@ -120,17 +121,19 @@ def _cut(
     A part is cut along the input whose width moves the bound of its best condition most. The bends that a bound loses
     by do not show in its slope, so an input that is still wide beside the whole box counts for more.
     """
-    flat = _Flat(network)
+    flat, sides = _Flat(network), _Sides(network)
     lows, highs = flat.joined(case.domain(network.inputs))
+    taken, begun, attacked = sides.none(), time.perf_counter(), 0.0
     whole = np.where(highs > lows, highs - lows, 1.0)
-    weights, parts, done, nearest, rounds = np.ones(1), 0, 0.0, np.inf, 0
+    weights, parts, done, nearest = np.ones(1), 0, 0.0, np.inf
     while len(lows):
         if ending.is_over:
             return ending.answer("unknown", margin, parts, reason=f"time is up with {done:.1%} of the box decided")
         low, high, weight = lows[-BATCH:], highs[-BATCH:], weights[-BATCH:]
         lows, highs, weights = lows[:-BATCH], highs[:-BATCH], weights[:-BATCH]
-        box = flat.domain(low, high)
-        least, rows = spec.least(network, network.bounds(box))
+        known, taken = taken[-BATCH:], taken[:-BATCH]
+        bounds = network.bounds(flat.domain(low, high), sides.known(known))
+        least, rows = spec.least(network, bounds)
         margins = spec.margins(least)
         open = ~(margins > 0).all(axis=1)
         parts, done = parts + len(low), done + float(weight[~open].sum())
@@ -143,10 +146,11 @@ def _cut(
         best = _best_condition(spec, least, margins)
         slope = slopes[np.arange(len(low)), best]
         found = _violated(case, run, flat, low, high, slope, margins)
-        rounds += 1
-        if found is None and rounds % ATTACKS == 0:
+        now = time.perf_counter()
+        if found is None and attacked < ATTACKS * (now - begun):
             starts = flat.points((low + high)[np.argsort(margins.min(axis=1))[:STARTS]] / 2)
             found = attack(network, case, spec, run, random, starts, float(random.choice([0.02, 0.1, 0.3])))
+            attacked += time.perf_counter() - now
         if found is not None:
             return ending.answer("violated", margin, parts, inputs=found)
         width = high - low
@@ -161,6 +165,8 @@ def _cut(
         first[at, element], second[at, element] = middle, middle
         lows, highs = np.concatenate([lows, low, second]), np.concatenate([highs, first, high])
         weights = np.concatenate([weights, weight / 2, weight / 2])
+        own = sides.found(bounds)[open]
+        taken = np.concatenate([taken, own, own])
     return ending.answer("holds", max(nearest, 0.0) if np.isfinite(nearest) else margin, parts)
 
 
@@ -182,6 +188,35 @@ def _violated(
         if found is not None:
             return found
     return None
+
+
+class _Sides:
+    """The sides of choices that bounds of a box decide, also for its parts: 1 above the limit, -1 below."""
+
+    def __init__(self, network: Network) -> None:
+        self.sites = sites_of(network)
+        self.ends = np.cumsum([prod(s.operand.type.shape) for s in self.sites])
+
+    def none(self) -> Array:
+        """No side of one box, [1, elements of all choices]."""
+        return np.zeros((1, int(self.ends[-1]) if self.sites else 0), np.int8)
+
+    def found(self, bounds: Bounds) -> Array:
+        """Those that bounds decide, [boxes, elements of all choices]."""
+        made = [np.zeros((bounds.domain.boxes, 0), np.int8)]
+        for s in self.sites:
+            seen = bounds.seen[s.operand]
+            side = (seen.low >= s.limit).astype(np.int8) - (seen.high <= s.limit)
+            made.append(side.reshape(len(side), -1).astype(np.int8))
+        return np.concatenate(made, axis=1)
+
+    def known(self, taken: Array) -> dict[Node, tuple[Array, Array]]:
+        """The ranges of operands by sides."""
+        known = {}
+        for s, side in zip(self.sites, np.split(taken, self.ends[:-1], axis=1) if self.sites else ()):
+            side = side.reshape(-1, *s.operand.type.shape)
+            known[s.operand] = np.where(side > 0, s.limit, -np.inf), np.where(side < 0, s.limit, np.inf)
+        return known
 
 
 class _Flat:

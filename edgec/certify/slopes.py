@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgec.certify.bounds import Bounds
 from edgec.certify.elementwise import aligned
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.certify.ranges import Array, exact
 from edgec.certify.rules import Elementwise, Moved, Weighted
 from edgec.certify.spec import Spec

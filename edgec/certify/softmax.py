@@ -11,7 +11,8 @@ from math import prod
 
 import numpy as np
 
-from edgec.certify.network import Bounds, Network
+from edgec.certify.bounds import Bounds
+from edgec.certify.network import Network
 from edgec.certify.properties import Case, Clause
 from edgec.certify.ranges import TINY, UNITS, gamma
 from edgec.differentiate.composites import softmax_operand

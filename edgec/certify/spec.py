@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.certify.network import Bounds, Network, Shares
+from edgec.certify.bounds import Bounds, Shares
+from edgec.certify.network import Network
 from edgec.certify.properties import Clause
 from edgec.certify.ranges import Array
 from edgec.ir.graph import Node

@@ -6,40 +6,39 @@ pixels faster than they convolve by images; on CPUs a kernel passes over pixels 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from math import prod
 
 from edgec import ops
 from edgec.ir.graph import Graph, Node, rewrite
 from edgec.ops import graphs
+from edgec.ops.contraction import is_by_image
 from edgec.rewrite.facts import is_static
 
 #: Channels from which on, and taps up to which, products for each tap are wide enough and few enough.
 WIDE, TAPS = 8, 64
 
 
-def by_taps(graph: Graph, narrow: bool) -> Graph:
+def by_taps(graph: Graph, others: Callable[[Node], bool]) -> Graph:
     """The graph with products for each tap in place of convolutions by images; the same where there are none.
 
-    Those of a few channels are left as they are unless ``narrow``.
+    ``others`` are left as they are.
     """
 
     def change(n: Node, args: tuple[Node, ...]) -> Node:
         new = n if args == n.args else ops.node(n.op, *args, **n.attributes)
-        return _products(new) if _is_by_image(new, narrow) else new
+        return _products(new) if _is_wide(new) and not others(new) else new
 
-    return rewrite(graph, change, within=True) if any(_is_by_image(n, narrow) for n in graph.nodes()) else graph
+    return rewrite(graph, change, within=True) if any(map(_is_wide, graph.nodes())) else graph
 
 
-def _is_by_image(n: Node, narrow: bool) -> bool:
-    """Is this a convolution by values that a run computes, which are larger than its result?"""
-    if n.op != "conv" or is_static(n.args[1]) or not n.type.is_fixed:
+def _is_wide(n: Node) -> bool:
+    """Is this a convolution by an image with channels enough, and few results?"""
+    if not is_by_image(n) or is_static(n.args[1]):
         return False
-    (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
-    if not narrow and n.attributes["groups"] == 1 and channels < WIDE:
-        return False
-    is_wide = channels > 1 and max(channels, outputs // n.attributes["groups"]) >= WIDE
-    return bool(is_wide and prod(taps) <= TAPS and prod(taps) < prod(pixels))
+    channels, outputs, *taps = n.type.shape
+    return bool(max(channels, outputs // n.attributes["groups"]) >= WIDE and prod(taps) <= TAPS)
 
 
 def _products(n: Node) -> Node:

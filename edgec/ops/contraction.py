@@ -78,6 +78,13 @@ def conv(x: Tensor, w: Tensor, *, strides: tuple[int, ...], dilations: tuple[int
     return compute((n, outputs, *shape), body)
 
 
+def is_by_image(n: Node) -> bool:
+    """Is this a convolution by values that a run computes and that are larger than its result, such as a gradient?"""
+    if n.op != "conv" or n.args[1].is_const or not n.type.is_fixed or not n.args[1].type.is_fixed:
+        return False
+    return bool(n.type.shape[0] > 1 and prod(n.type.shape[2:]) < prod(n.args[1].type.shape[2:]))
+
+
 @adjoint("conv")
 def _conv_back(n: Node, g: Node, k: int) -> Node:
     """For x a transposed convolution of the gradient by w; for w a convolution of x by the gradient.

@@ -52,7 +52,7 @@ from edgec.rewrite.measure import OpCosts
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.contract.micro_kernel import load_micro_kernels
 from edgec.schedule.gpu.attention import largest_head
-from edgec.schedule.gpu.stored_windows import stores_windows, with_stored_windows
+from edgec.schedule.gpu.stored_windows import is_stored_gradient, with_stored_windows
 from edgec.schedule.levels import choices_of, with_levels
 from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.parts import joined
@@ -97,7 +97,7 @@ def simplify(graph: Graph, context: Context) -> Simplified:
     known = load_rules(o.rules)
     require_known(o.disable_rules, [r.name for r in known], "--disable-rule", "rule")
     rules = [r for r in known if r.name not in o.disable_rules]
-    graph = by_taps(graph, narrow=not stores_windows(o.device)) if o.device.is_gpu else graph
+    graph = by_taps(graph, lambda n: is_stored_gradient(n, o.device)) if o.device.is_gpu else graph
     simpler, applied = simplify_graph(outputs_alone(graph), rules, numeric=o.numeric, prices=prices)
     return Simplified(outputs_apart(simpler, graph), applied)
 

@@ -19,6 +19,7 @@ from edgec.ir.graph import Formula, Node
 from edgec.ir.index import upper
 from edgec.ir.lanes import NARROWEST
 from edgec.ir.nest import coefficient, most
+from edgec.ops.contraction import is_by_image
 from edgec.schedule.program import Buffer, View
 
 FEW = 8
@@ -157,6 +158,10 @@ def _of_channels(block: Block, anchor: Node) -> list[tuple[Node, int]]:
     if anchor.type.rank < 3 or channel is None:
         return []
     wishes = [(block.output, channel)]
+    if is_by_image(anchor):  # rows and lanes are channels of the two operands, and sums run over pixels
+        named = [(load.value, load.args) for load in X.loads(derived.body) if load.value.type.rank >= 3]
+        rows = [v for v in derived.variables if v.op == "var" and most(v) >= FEW]
+        return wishes + [(value, i.index(v)) for value, i in named for v in rows if v in i]
     for load in X.loads(derived.body):
         dimension = _walked_by(load, {derived.variables[channel]})  # each channel by itself, as in pools
         if dimension is None:

@@ -8,8 +8,9 @@ import numpy as np
 from chance import RANDOM
 from compiled import Compiled
 
+from edgec.certify.bounds import Bounds
 from edgec.certify.domain import Domain
-from edgec.certify.network import Bounds, Network
+from edgec.certify.network import Network
 from edgec.execute.executor import run_graph
 from edgec.fuse import plan
 from edgec.ir.graph import Graph, Node

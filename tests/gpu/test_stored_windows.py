@@ -121,6 +121,10 @@ def test_the_model_of_tiles_decides() -> None:
     assert not is_stored(value("x", 1, 3, 8, 8), 3, 8)
     assert not is_stored(product(64), 64, 64)
     assert not is_stored(value("x", 1, 32, 66, 66), 32, 32, groups=32)
+    assert is_stored(value("x", 1, 3, 512, 512), 3, 64)
+    assert not is_stored(value("x", 1, 3, 2160, 3840), 3, 64)  # windows would take half a gigabyte
+    assert is_stored(product(5), 5, 64)
+    assert not is_stored(product(20), 20, 64)  # copies of 8 bytes will do
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16"])

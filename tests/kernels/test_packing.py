@@ -24,7 +24,7 @@ from edgec.schedule.variants import Variants
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The functions that pack, in the order of their calls."""
     calls: list[str] = []
-    for module, name in ((contract, "_in_panels"), (winograd, "_transformed")):
+    for module, name in ((contract, "in_panels"), (winograd, "_transformed")):
         plain = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, plain=plain, name=name: calls.append(name) or plain(*a))
     return calls
@@ -35,7 +35,7 @@ def test_a_product(packed: list[str], precision: str) -> None:
     weights = constant(RANDOM.standard_normal((64, 48)).astype("float32"))
     device = load_device("pixel_8")
     program = program_of(graph(ops.node("matmul", value("x", 8, 64), weights)), replace(device, precision=precision))
-    assert [k.template for k in program.kernels if k.template == "contract"] and packed == ["_in_panels"]
+    assert [k.template for k in program.kernels if k.template == "contract"] and packed == ["in_panels"]
 
 
 @pytest.mark.parametrize("device", ["x86_64_avx512", "x86_64_avx2", "pixel_8"])
@@ -82,4 +82,4 @@ def test_variants_that_are_only_proposed(packed: list[str]) -> None:
     other = product.variants("reassociates")[1]
     assert not packed
     (kernel,) = schedule(fused, device, ScheduleOptions(variants=Variants(frozen={key: other}))).kernels
-    assert kernel.schedule.variant == other and packed == ["_in_panels"]
+    assert kernel.schedule.variant == other and packed == ["in_panels"]

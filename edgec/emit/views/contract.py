@@ -50,12 +50,23 @@ class ContractView(SumsView):
     @property
     def more_parameters(self) -> str:
         """Parameters of a tile function behind those that its text needs."""
-        return ""
+        return "".join(f", ec_int {n}" for n in self._part_names) + (", float *sums" if self.passes else "")
 
     @property
     def more_arguments(self) -> tuple[str, ...]:
         """Arguments of a call of a tile function behind those that the function's text needs."""
-        return ()
+        if not self.passes:
+            return ()
+        p, size = self.params, self.params.rows * self.width
+        number = "" if p.tile_chunk == 1 or self.tile_count == 1 else "tile"
+        if number and p.chunks != 1:
+            number = f"(tile - chunk * {p.tile_chunk})"
+        return (*self._part_names, f"waiting + {number} * {size}" if number else "waiting")
+
+    @property
+    def _part_names(self) -> list[str]:
+        """The variables that tell which part of a sum is passed over."""
+        return [*(loop.name for loop in self.around_parts), "part", "stop"] if self.passes else []
 
     @property
     def first_row(self) -> str:

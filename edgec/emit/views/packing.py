@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from edgec.emit.c_expression import Printer, extent_text
@@ -13,7 +14,6 @@ from edgec.ir.expr import Extent
 from edgec.ir.nest import extent
 from edgec.schedule.contract.contract import Contract
 from edgec.schedule.contract.int8_dot import WORD, DotGroup
-from edgec.schedule.contract.panels import CHUNK
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -37,8 +37,19 @@ class PackingView(View):
         return schedule
 
     @property
-    def sum_loops(self) -> list[Loop]:
+    def all_sums(self) -> list[Loop]:
         return list(self.sums.values())
+
+    @property
+    def passes(self) -> bool:
+        """Does each part of a sum pass over several tasks, so that the loops around parts are around tasks?"""
+        return self.params.together > 0
+
+    @property
+    def sum_loops(self) -> list[Loop]:
+        """The loops of the sum in a tile, and in a panel that is packed at run time."""
+        parts = self.params.parts
+        return self.all_sums[parts.split :] if self.passes and parts is not None else self.all_sums
 
     @property
     def outer_sums(self) -> list[Loop]:
@@ -80,17 +91,23 @@ class PackingView(View):
         if blocks is None:
             return ""
         live = str(self.width) if self.is_whole else "(int)width"
-        terms = extent_text(extent(blocks.inner))
-        place = Printer(self.names, self.pointers, depth=len(self.sums) + 2).position(
-            X.substitute(blocks.load.args[0], {blocks.inner: X.const(0)})
+        around = self.packed_around
+        is_cut = self.passes and not around  # a block is as long as a part
+        names = self.names | ({blocks.inner[0]: "part"} if is_cut else {})
+        place = Printer(names, self.pointers, depth=len(self.sums) + 2).position(
+            X.substitute(blocks.load.args[0], {v: X.const(0) for v in blocks.inner[is_cut:]})
         )
         first = advanced(self.pointers[blocks.load.value], place)
         if p.dots is None:
-            to = f"scratch + {_position(self.outer_sums)} * {terms} * {self.width}" if self.outer_sums else "scratch"
-            if self.chunk:
-                to, first = f"{to} + term * {self.width}", f"{first} + term * {blocks.step}"
-                terms = f"ec_min_int({self.chunk}, {terms} - term)"
+            below = X.plain(prod(extent(v) for v in blocks.inner[1:]))
+            rounds = "(stop - part)" if is_cut else extent_text(extent(blocks.inner[0]))
+            terms = rounds if below == 1 else f"{rounds} * {extent_text(below)}"
+            each = extent_text(X.plain(prod(extent(v) for v in blocks.inner)))
+            to = f"scratch + {self._from_part(around)} * {each} * {self.width}" if around else "scratch"
+            if blocks.stride is None:
+                return f"ec_pack_columns({to}, {first}, columns, {blocks.step}, {terms}, {self.width})"
             return f"ec_pack_floats({to}, {first}, {blocks.step}, {blocks.stride}, {terms}, {self.width}, {live})"
+        terms = extent_text(extent(blocks.inner[0]))
         row = f"({self.sum_position} * {p.dots.count} + 1)" if self.outer_sums else "1"
         totals = "scratch" if p.dots.row_offset else "NULL"
         return (
@@ -99,18 +116,32 @@ class PackingView(View):
         )
 
     @property
-    def chunk(self) -> int:
-        """Terms that are packed of each tap before the next ones; 0 for all of them."""
-        blocks = self.params.blocks
-        is_apart = blocks is not None and self.dots is None and bool(self.outer_sums) and blocks.step != 1
-        return CHUNK if is_apart else 0
+    def column(self) -> str:
+        """The place of column ``j`` of a panel behind its first one, in C; "" where columns are evenly apart."""
+        p, blocks = self.params, self.params.blocks
+        if blocks is None or blocks.stride is not None:
+            return ""
+        address = X.substitute(blocks.load.args[0], {v: X.const(0) for v in (*p.k, *p.outer)})
+        j = "j" if self.is_whole else "ec_min_int(j, width - 1)"
+        here, first = (
+            Printer(self.names | {p.n: n}, self.pointers, depth=len(self.sums) + 2).position(address)
+            for n in (f"(n + {j})", "n")
+        )
+        return f"({here}) - ({first})"
 
     @property
-    def chunked_terms(self) -> str:
-        """The number of terms that chunks are of, in C."""
+    def packed_around(self) -> list[Loop]:
+        """The loops around a call that packs a block."""
         blocks = self.params.blocks
-        assert blocks is not None
-        return extent_text(extent(blocks.inner))
+        if blocks is None or self.dots is not None:
+            return self.outer_sums
+        return self.sum_loops[: len(self.sum_loops) - len(blocks.inner)]
+
+    def _from_part(self, loops: Sequence[Loop]) -> str:
+        """The number of an iteration of loops around one another, the first of which begins where a part does."""
+        if not self.passes:
+            return _position(loops)
+        return _position([replace(loops[0], name=f"({loops[0].name} - part)"), *loops[1:]])
 
     @property
     def start(self) -> str:
@@ -131,7 +162,7 @@ class PackingView(View):
 
     @property
     def sum_position(self) -> str:
-        return _position(self.outer_sums if self.dots is not None else self.sum_loops)
+        return _position(self.outer_sums) if self.dots is not None else self._from_part(self.sum_loops)
 
     @property
     def gather_loops(self) -> list[Loop]:

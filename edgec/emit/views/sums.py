@@ -98,7 +98,7 @@ class SumsView(PackingView):
     @property
     def part_loops(self) -> list[Loop]:
         """The loops inside a part of a sum; the first has as many rounds as a part."""
-        return self.sum_loops[self.parts.split :]
+        return self.all_sums[self.parts.split :]
 
     @property
     def part_end(self) -> str:
@@ -109,7 +109,7 @@ class SumsView(PackingView):
 
     @property
     def around_parts(self) -> list[Loop]:
-        return self.sum_loops[: self.parts.split]
+        return self.all_sums[: self.parts.split]
 
     @property
     def has_part_loop(self) -> bool:
@@ -127,13 +127,26 @@ class SumsView(PackingView):
         """A number in C that is 0 in the first part of a sum alone."""
         return " | ".join([*(loop.name for loop in self.around_parts), "part"])
 
+    @property
+    def parts_behind(self) -> str:
+        """The condition in C that parts of a sum are still to come."""
+        ends = [f"{loop.name} < {extent_text(X.plain(loop.extent - 1))}" for loop in self.around_parts]
+        return " || ".join([*ends, f"stop < {extent_text(self.part_loops[0].extent)}"])
+
     def start_of(self, loop: Loop) -> str:
         """The first iteration of a loop of a sum, in C."""
         return "part" if self.is_cut(loop) else "0"
 
     def end_of(self, loop: Loop) -> str:
         """The end of a loop of a sum, in C."""
-        return "end" if self.is_cut(loop) else extent_text(loop.extent)
+        return ("stop" if self.passes else "end") if self.is_cut(loop) else extent_text(loop.extent)
+
+    def packed_from(self, loop: Loop) -> str:
+        """The first iteration of a loop over a panel that is packed: a part of it alone where parts pass over tasks."""
+        return self.start_of(loop) if self.passes else "0"
+
+    def packed_until(self, loop: Loop) -> str:
+        return self.end_of(loop) if self.passes else extent_text(loop.extent)
 
     def is_cut(self, loop: Loop) -> bool:
         """Is this the loop of a long sum that is cut into parts?"""

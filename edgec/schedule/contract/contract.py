@@ -36,17 +36,18 @@ from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_in
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.micro_kernels.fma import FMA
 from edgec.schedule.contract.operands import Operands, operands
-from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, packed_blocks, packing_cycles
-from edgec.schedule.contract.parts import Parts, parts_of_long
+from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, in_panels, packed_blocks, packing_cycles
+from edgec.schedule.contract.parts import LONG, Parts, parts_of_long
+from edgec.schedule.contract.passes import tasks_of_pass
 from edgec.schedule.contract.step import Step, step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
-from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_weights
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import exact_dtype, memory_type, narrow_dtype
 
 #: Rows up to which a product waits for its weights, so that reading them in the 16 bits that hold them exactly pays.
 FEW_ROWS = 8
-#: Most bytes of a panel of L that is packed at run time, so that it stays in a near cache.
+#: Most bytes of a panel of L that is packed at run time.
 PACK_LIMIT_BYTES = 1 << 20
 
 
@@ -86,6 +87,7 @@ class Contract(BlockSchedule):
     decided: tuple[str, ...] = ()  # decisions beyond the tile, as words of the variant
     magnitudes: Expr | None = None  # those of L are multiplied where this is 1: always, or in rows or loops
     ahead: int = 0  # elements of a row of S that are computed on lanes ahead of their products
+    together: int = 0  # tasks that each part of a long sum passes over; 0: a tile adds up all parts
 
     @property
     def micro(self) -> MicroKernel:
@@ -154,15 +156,28 @@ class Contract(BlockSchedule):
 
     @property
     def scratch_bytes(self) -> int:
-        return upper(self.k_extent) * self.width * 4 if self.l_mode == "gathered" else 0
+        return 4 * (self.panel_floats + self.together * self.waiting)
+
+    @property
+    def panel_floats(self) -> int:
+        """Words of a panel that is packed at run time: of all the sum, or of a part."""
+        terms = upper(self.k_extent)
+        if self.together and self.long is not None:
+            terms = self.long.rounds * prod(map(most, self.k[self.long.split + 1 :]))
+        return terms * self.width if self.l_mode == "gathered" else 0
+
+    @property
+    def waiting(self) -> int:
+        """Sums of a task."""
+        return self.tile_chunk * self.rows * self.width
 
     @property
     def blocks(self) -> PackedBlocks | None:
         """How panels are packed at run time; None for element by element."""
         if self.l_mode != "gathered":
             return None
-        inner = self.dots.inner if self.dots is not None else self.k[-1] if self.k else X.const(0)
-        return packed_blocks(self.l, inner, self.n, self.dots)
+        inside = self.k[self.long.split :] if self.together and self.long is not None else self.k
+        return packed_blocks(self.l, (self.dots.inner,) if self.dots is not None else inside, self.n, self.dots)
 
     @cached_property
     def panels_of_l(self) -> np.ndarray:
@@ -172,7 +187,7 @@ class Contract(BlockSchedule):
             values = values.reshape(-1, prod(map(most, self.k)), most(self.n))
             if self.fp16 is not None:
                 values = values.astype(np.float64) / self.fp16.powers[:, None]
-            return _in_panels(values, self.width, self.panel_dtype)
+            return in_panels(values, self.width, self.panel_dtype)
         k = (*self.k[:-1], self.dots.inner) if self.dots.inner.op == "var" else self.k[:-1]
         size = self.micro.size
         if self.micro.has_starts:
@@ -240,13 +255,10 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
         found = _contract(o, device, weights) if o is not None and is_it else None
     if found is None or not flat.decided:
         return found
-    return replace(
-        found,
-        tile_chunk=min(taken.chunk or found.tile_chunk, upper(found.tiles)),
-        panel_first=found.panel_first if taken.panel_first is None else taken.panel_first,
-        unrolled=taken.unroll or found.unrolled,
-        decided=flat.decided,
-    )
+    chunk = min(taken.chunk or found.tile_chunk, upper(found.tiles))
+    first = found.panel_first if taken.panel_first is None else taken.panel_first
+    unrolled = taken.unroll or found.unrolled
+    return replace(found, tile_chunk=chunk, panel_first=first, unrolled=unrolled, decided=flat.decided)
 
 
 def _cheaper(flat: Flat, device: Device, weights: Weights) -> Contract | None:
@@ -259,13 +271,14 @@ def _cheaper(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     scattered = _contract(across, device, weights) if across is not None else None
     if found is None or scattered is None:
         return found or scattered
+    if not is_constant(o.s) and most(found.n) < 2 * device.vector_lanes <= most(scattered.n):
+        return scattered  # the taps of one channel leave most of a panel empty
     return min(found, scattered, key=lambda c: _cycles(c, device))
 
 
 def _cycles(c: Contract, device: Device) -> float:
     """Predicted cycles of a contraction in its cheapest tile, with what is around its tiles."""
-    (least, *_) = _tile_costs(c, device)
-    return prod(map(most, c.outer)) * least[0] + cycles_beside(c)
+    return prod(map(most, c.outer)) * _tile_costs(c, device)[0][0] + cycles_beside(c)
 
 
 def cycles_beside(c: Contract) -> float:
@@ -326,7 +339,8 @@ def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) 
         rows, vectors = decided_tile(decided, m, columns, device, sums)
     else:
         row_step = max((bytes_along(e, o.m) for e in X.loads(s)), default=0)
-        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro)
+        far = o.mode == "direct" and steps >= LONG
+        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro, far)
     return rows, vectors * micro.columns
 
 
@@ -338,23 +352,23 @@ def swept(c: Contract, device: Device) -> Contract:
     panel_bytes, weight_bytes = c.width * steps * step_bytes, most(c.n) * steps * step_bytes
     fits = weight_bytes * prod(map(most, c.panel_outer)) <= device.l2_bytes // 4
     is_long = panel_bytes > device.l2_bytes // 2 or (most(c.m) * steps * 4 <= weight_bytes and not fits)
-    return replace(c, tile_chunk=chunk, panel_first=c.l_mode == "gathered" or is_long)
+    found = replace(c, tile_chunk=chunk, panel_first=c.l_mode == "gathered" or is_long, together=0)
+    return replace(found, together=_together(found, device))
+
+
+def _together(c: Contract, device: Device) -> int:
+    """Tasks that parts of a long sum pass over, where L is no constant; 0 where a tile is all there is."""
+    if c.long is None or c.l_mode == "packed" or c.window or not is_fixed(*c.outer, c.m, c.n, *c.k):
+        return 0
+    of_panel = upper(c.chunks) * prod(most(v) for v in c.outer if v not in c.panel_outer)
+    tasks = of_panel * upper(c.panels) * prod(map(most, c.panel_outer))
+    found = tasks_of_pass(4 * c.waiting, tasks, of_panel if c.l_mode == "gathered" else 1, device.l2_bytes)
+    return found * (found * c.tile_chunk > 1)
 
 
 def _steps(c: Contract) -> int:
     """Steps of a sum."""
     return prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
-
-
-def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
-    """Panels [outer, panel, k, width] of an array [outer, k, n], with zeros where the last panel exceeds n."""
-    around, steps, columns = values.shape
-    whole, rest = divmod(columns, width)
-    panels = np.zeros((around, whole + (rest > 0), steps, width), DTYPES[dtype])
-    panels[:, :whole] = values[:, :, : whole * width].reshape(around, steps, whole, width).transpose(0, 2, 1, 3)
-    if rest:
-        panels[:, whole, :, :rest] = values[:, :, whole * width :]
-    return panels
 
 
 def bytes_along(load: Expr, loop: Expr) -> int:
@@ -367,7 +381,8 @@ def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int,
     """The costs that `tile_costs` gives for a contraction, the least first."""
     row_step = max((bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     columns = ceil(most(c.n) / c.micro.columns)
-    return sorted(tile_costs(most(c.m), columns, _steps(c), device, row_step, prod(map(most, c.window)), c.micro))
+    sums, in_place = prod(map(most, c.window)), c.l_mode == "direct" and c.long is not None
+    return sorted(tile_costs(most(c.m), columns, _steps(c), device, row_step, sums, c.micro, in_place))
 
 
 def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:

@@ -63,6 +63,8 @@ def operands(flat: Flat, can_gather: bool = True, swapped: bool = False) -> Oper
     mode = _lane_mode(l, n)
     if mode == "packed" and not is_fixed(*X.free_variables(l)):
         mode = "gathered"
+    if mode == "gathered" and l.op == "load" and l.dtype == "f32" and not is_constant(s):
+        flat, l, epilogue, n = _join_columns(flat, l, epilogue, n, X.free_variables(s))
     k, s, l = _merge_sum(k, s, l, mode)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(l))
@@ -192,9 +194,36 @@ def _merge_columns(
     return flat, lane, epilogue, n
 
 
+def _join_columns(
+    flat: Flat, lane: Expr, epilogue: Expr, n: Expr, others: frozenset[Expr]
+) -> tuple[Flat, Expr, Expr, Expr]:
+    """Join the lane loop with those around it that step through the result as one with it, as the taps of weights do:
+    columns of L are packed from wherever they lie."""
+    fixed = used_as_values(lane) | used_as_values(epilogue) | others
+    for outer in (v for v in flat.loops if v is not n and v in X.free_variables(lane)):
+        addresses = [flat.address, *(e.args[0] for e in X.loads(epilogue) if e.args)]
+        if outer in fixed or n in fixed or not is_fixed(outer, n) or coefficient(flat.address, n) != 1:
+            continue
+        if not mergeable(outer, n, addresses):
+            continue
+        joined, each = X.fresh(outer.value.extent * n.value.extent), n.value.extent
+        change = {outer: X.const(0), n: joined}
+        loops = tuple(joined if v is n else v for v in flat.loops if v is not outer)
+        joint = replace(flat, loops=loops, address=X.substitute(flat.address, change))
+        lane = X.substitute(lane, {outer: joined // each, n: joined % each})
+        return _join_columns(joint, lane, X.substitute(epilogue, change), joined, others)
+    return flat, lane, epilogue, n
+
+
 def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[Expr, ...], Expr, Expr]:
-    """Order the loops of the sum by their step through S and merge those that S (and an unpacked L) walks as one."""
-    first = X.loads(s)[0].args[0] if X.loads(s) else X.const(0)
+    """Order the loops of the sum by their step through S, or through an L that is packed at run time, and merge those
+    that S (and an unpacked L) walks as one."""
+    packs = mode == "gathered" and l.dtype == "f32" and not is_constant(s)
+    read = X.loads(l if packs else s)
+    first = read[0].args[0] if read else X.const(0)
+    if packs:  # flipped weights are packed as they lie
+        back = {v: v.value.extent - 1 - v for v in k if (coefficient(first, v) or 0) < 0}
+        s, l, first = (X.substitute(e, back) for e in (s, l, first))
     loops = sorted(k, key=lambda v: -abs(coefficient(first, v) or 0))
     plain = used_as_values(s) if mode == "packed" else used_as_values(s) | used_as_values(l)
     again = True

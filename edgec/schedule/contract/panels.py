@@ -8,49 +8,57 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, is_fixed
+from edgec.ir.nest import coefficient, is_fixed, mergeable
+from edgec.ir.types import DTYPES
 from edgec.schedule.contract.int8_dot import DotGroup, int8_load
 from edgec.schedule.storage import memory_type
 
 #: Cycles that an element takes where it is packed on its own, in a block of floats, and in a block of bytes.
 ELEMENT_CYCLES, FLOAT_CYCLES, BYTE_CYCLES = 2.0, 0.75, 0.25
+#: The same in a block whose columns lie anywhere.
+COLUMN_CYCLES = 1.0
 #: The same in a block of floats that are no neighbors, as a tap of the weights of a convolution.
 APART_CYCLES = 1.5
-#: Terms of such floats that are packed of each tap before the next ones: what lies between them is in cache then.
-CHUNK = 16
 
 
 @dataclass(frozen=True)
 class PackedBlocks:
-    """L as a run reads it: ``load``, terms ``step`` and columns ``stride`` elements apart along ``inner``.
+    """L as a run reads it: ``load``, terms ``step`` and columns ``stride`` elements apart along the loops ``inner``,
+    which it walks as one; columns lie anywhere where ``stride`` is None.
 
     ``flip`` tells whether sign bits of bytes are turned.
     """
 
     load: Expr
-    inner: Expr
+    inner: tuple[Expr, ...]
     step: int
-    stride: int
+    stride: int | None
     flip: bool = False
 
 
-def packed_blocks(l: Expr, inner: Expr, n: Expr, dots: DotGroup | None) -> PackedBlocks | None:
-    """The blocks of an L that is packed at run time; None where elements are packed one by one."""
-    if inner.op != "var" or n.op != "var":
+def packed_blocks(l: Expr, k: tuple[Expr, ...], n: Expr, dots: DotGroup | None) -> PackedBlocks | None:
+    """The blocks of an L that is packed at run time, over loops of the sum, innermost last; None where elements are
+    packed one by one."""
+    if not k or k[-1].op != "var" or n.op != "var":
         return None
     found = (l, 0) if dots is None else int8_load(l)
     load = found[0] if found is not None else l
     if load.op != "load" or memory_type(load) != load.dtype or not load.args:
         return None
-    step, stride = (coefficient(load.args[0], v) for v in (inner, n))
-    if not step or not stride:
+    step, stride = (coefficient(load.args[0], v) for v in (k[-1], n))
+    if not step or stride == 0 or any(coefficient(load.args[0], v) is None for v in k):
         return None
     if dots is None:
-        return PackedBlocks(load, inner, step, stride) if load.dtype == "f32" else None
-    if not is_fixed(inner) or 1 not in (step, stride):
+        first = len(k) - 1
+        while first and mergeable(k[first - 1], k[first], [load.args[0]]):
+            first -= 1
+        return PackedBlocks(load, k[first:], step, stride) if load.dtype == "f32" else None
+    if not is_fixed(*k) or 1 not in (step, stride):
         return None
-    return PackedBlocks(load, inner, step, stride, load.dtype == "u8")
+    return PackedBlocks(load, k, step, stride, load.dtype == "u8")
 
 
 def packing_cycles(blocks: PackedBlocks | None) -> float:
@@ -59,4 +67,17 @@ def packing_cycles(blocks: PackedBlocks | None) -> float:
         return ELEMENT_CYCLES
     if blocks.load.dtype != "f32":
         return BYTE_CYCLES
+    if blocks.stride is None:
+        return COLUMN_CYCLES
     return FLOAT_CYCLES if 1 in (blocks.step, blocks.stride) else APART_CYCLES
+
+
+def in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
+    """Panels [outer, panel, k, width] of an array [outer, k, n], with zeros where the last panel exceeds n."""
+    around, steps, columns = values.shape
+    whole, rest = divmod(columns, width)
+    panels = np.zeros((around, whole + (rest > 0), steps, width), DTYPES[dtype])
+    panels[:, :whole] = values[:, :, : whole * width].reshape(around, steps, whole, width).transpose(0, 2, 1, 3)
+    if rest:
+        panels[:, whole, :, :rest] = values[:, :, whole * width :]
+    return panels

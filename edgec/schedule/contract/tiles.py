@@ -9,9 +9,19 @@ from edgec.errors import UsageError
 from edgec.schedule.contract.micro_kernel import MicroKernel
 from edgec.schedule.contract.micro_kernels.fma import FMA
 
+#: Cycles that a load of a step takes where a long L is read in place, from the second-level cache.
+IN_PLACE_CYCLES = 0.25
+
 
 def tile_shape(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, micro: MicroKernel = FMA
+    m: int,
+    n: int,
+    k: int,
+    device: Device,
+    row_step: int = 0,
+    sums: int = 1,
+    micro: MicroKernel = FMA,
+    in_place: bool = False,
 ) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
 
@@ -22,11 +32,11 @@ def tile_shape(
     which a register has two rows. A panel beyond the first-level cache
     streams from the second at about half a line a cycle, for every tile anew; one beyond that, from memory.
     ``row_step`` is how many bytes of S lie between rows. For a micro-kernel of cores that run in order,
-    ``in_order_step`` is the cost of a step.
+    ``in_order_step`` is the cost of a step. A long L that is ``in_place`` is read past the first-level cache.
     """
     if (alone := tiles_of_one_vector(m, device, sums, micro)) is not None:
         return alone
-    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, micro))
+    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, micro, in_place))
     return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
 
 
@@ -39,7 +49,14 @@ def tiles_of_one_vector(m: int, device: Device, sums: int, micro: MicroKernel) -
 
 
 def tile_costs(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, micro: MicroKernel = FMA
+    m: int,
+    n: int,
+    k: int,
+    device: Device,
+    row_step: int = 0,
+    sums: int = 1,
+    micro: MicroKernel = FMA,
+    in_place: bool = False,
 ) -> list[tuple[float, int, int, int, int]]:
     """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
     lanes, costs = device.vector_lanes, device.costs.register_tile
@@ -76,6 +93,7 @@ def tile_costs(
                         latency = 4 if held < 8 else 0
                         updates = of_s * (width + spread)
                         step = max(updates / 2, (of_s + tall * width) / 2, latency, stream)
+                        step += IN_PLACE_CYCLES * (of_s + width) * in_place
                         if in_order:
                             step = in_order_step(height * sums, width)
                         cost += panels * tiles * (k * step + costs.tile + held * costs.store)

@@ -17,9 +17,10 @@ from edgec import ops
 from edgec.device.device import Device
 from edgec.ir.graph import Graph, Node, constant, rewrite
 from edgec.ir.types import DTYPES
+from edgec.ir.vector import HALF
 from edgec.ops import graphs
-from edgec.rewrite.facts import is_static
-from edgec.schedule.gpu.tiles import cycles, has_tensor_cores, tile_for
+from edgec.schedule.gpu.contract import COPIES
+from edgec.schedule.gpu.tiles import cycles, has_tensor_cores, multiplied, tile_for
 
 #: Rows of windows are padded to a multiple of so many elements: pieces of 16 bytes, of halves too.
 PIECE = 8
@@ -27,26 +28,28 @@ PIECE = 8
 INSTRUCTIONS, ISSUED = 25, 4
 #: The cost of one kernel more, in starts of a product.
 LAUNCH = 2.0
+#: The most elements of stored windows, so that pictures of any size have room: 64 MiB of halves.
+MOST = 32 << 20
 #: Operators that leave a picture's elements where they are.
 _KEPT = ("pad", "slice", "cast")
 
 
-def stores_windows(device: Device) -> bool:
+def _has_gain(device: Device) -> bool:
     """Has the device kernels that gain by it?"""
     return device.language == "cuda" and has_tensor_cores(device)
 
 
 def with_stored_windows(graph: Graph, device: Device) -> Graph:
     """The graph with products of stored windows in place of those convolutions for which the model of tiles says so."""
-    if not stores_windows(device):
+    if not _has_gain(device):
         return graph
-    changed = {n for n in graph.nodes() if n.op == "conv" and (_pays(n, device) or _is_by_image(n))}
+    changed = {n for n in graph.nodes() if n.op == "conv" and (is_stored_gradient(n, device) or _pays(n, device))}
 
     def change(old: Node, args: tuple[Node, ...]) -> Node:
         new = old if args == old.args else ops.node(old.op, *args, **old.attributes)
         if old not in changed:
             return new
-        return _by_image(new) if _is_by_image(new) else _product(new)
+        return _by_image(new) if is_stored_gradient(new, device) else _product(new)
 
     return rewrite(graph, change, within=True) if changed else graph
 
@@ -57,30 +60,41 @@ def _pays(n: Node, device: Device) -> bool:
     if not (n.type.is_fixed and x.type.is_fixed) or n.attributes["groups"] != 1 or n.type.dtype != "f32":
         return False
     (outputs, channels, *kernel), (batch, _, *places) = w.type.shape, n.type.shape
-    if 0 in n.type.shape or prod(kernel) == 1 or not _by_elements(x, channels):
+    if 0 in n.type.shape or prod(kernel) == 1:
         return False
     rows, depth = batch * prod(places), channels * prod(kernel)
-    columns = _whole(depth)
-    own = tile_for(1, rows, outputs, depth, device, piece=0)
-    stored = tile_for(1, rows, outputs, columns, device, piece=16)
-    gain = cycles(own, 1, rows, outputs, depth, device, 0) - cycles(stored, 1, rows, outputs, columns, device, 16)
+    columns, piece = _whole(depth), _piece(x, channels, device)
+    if piece == COPIES[0] or rows * columns > MOST:
+        return False
+    own = tile_for(1, rows, outputs, depth, device, piece=piece)
+    stored = tile_for(1, rows, outputs, columns, device)
+    gain = cycles(own, 1, rows, outputs, depth, device, piece) - cycles(stored, 1, rows, outputs, columns, device)
     lanes = 32 * ISSUED * device.gpu.multiprocessors
-    return gain > LAUNCH * device.costs.tensor_tile.start + rows * columns * INSTRUCTIONS / lanes
+    return bool(gain > LAUNCH * device.costs.tensor_tile.start + rows * columns * INSTRUCTIONS / lanes)
 
 
-def _by_elements(x: Node, channels: int) -> bool:
-    """Do the channels of a value lie apart, as in a picture that is given, or are they too few for a piece?"""
+def _piece(x: Node, channels: int, device: Device) -> int:
+    """The bytes of channels that lie together and can be copied at once; 0 in a picture that is given, where they lie
+    apart."""
     while len(x.args) == 1 and x.op in _KEPT:
         x = x.args[0]
-    return channels % PIECE != 0 or x.op == "input"
+    size = 2 if multiplied(device) in HALF else 4
+    return 0 if x.op == "input" else next((c for c in COPIES if channels * size % c == 0), 0)
 
 
-def _is_by_image(n: Node) -> bool:
+def is_stored_gradient(n: Node, device: Device) -> bool:
     """Is it the gradient for the weights of a convolution of few channels: by values, to less than those are?"""
-    if n.op != "conv" or is_static(n.args[1]) or not n.type.is_fixed or n.attributes["groups"] != 1:
+    if (
+        not _has_gain(device)
+        or n.op != "conv"
+        or n.args[1].is_const
+        or not n.type.is_fixed
+        or n.attributes["groups"] != 1
+    ):
         return False
     (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
-    return bool(channels < PIECE <= outputs and prod(taps) < prod(pixels) and n.type.dtype == "f32")
+    is_small = prod(n.args[1].type.shape[1:]) * _whole(channels * prod(taps)) <= MOST
+    return bool(is_small and channels < PIECE <= outputs and prod(taps) < prod(pixels) and n.type.dtype == "f32")
 
 
 def _product(n: Node) -> Node:
