@@ -17,7 +17,10 @@ from edgec.device.load import load_device
 from edgec.differentiate import gradients
 from edgec.fuse import plan
 from edgec.ir import evaluate
-from edgec.ir.graph import Graph, Node
+from edgec.ir.expr import Extent
+from edgec.ir.graph import Graph, Node, placeholder
+from edgec.ir.sizes import Dimension
+from edgec.ir.types import Type
 from edgec.schedule.gpu import stored_windows
 from edgec.schedule.gpu.stored_windows import with_stored_windows
 
@@ -90,6 +93,14 @@ def test_values_beside_a_part_are_not_read() -> None:
     stored = with_stored_windows(g, DEVICE)
     given = arrays(g, 1)
     np.testing.assert_allclose(evaluate.run(stored, given)["y0"], evaluate.run(g, given)["y0"], atol=1e-4)
+
+
+@pytest.mark.parametrize(("number", "is_stored"), [(1, True), (Dimension("n", 1, 9).extent, False)], ids=str)
+def test_images_of_any_number_are_not_stored(number: Extent, is_stored: bool) -> None:
+    """How much room their windows take is not known."""
+    x, g = (placeholder(c, Type("f32", shape)) for c, shape in (("x", (3, number, 9, 9)), ("g", (10, number, 7, 7))))
+    y = ops.node("conv", x, g, strides=(1, 1), dilations=(1, 1), groups=1)
+    assert stored_windows.is_stored_gradient(y, DEVICE) == is_stored
 
 
 def test_all_that_is_made_of_a_convolution_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

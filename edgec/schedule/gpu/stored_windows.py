@@ -89,6 +89,7 @@ def is_stored_gradient(n: Node, device: Device) -> bool:
         or n.op != "conv"
         or n.args[1].is_const
         or not n.type.is_fixed
+        or not n.args[1].type.is_fixed
         or n.attributes["groups"] != 1
     ):
         return False
