@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,8 +22,14 @@ from edgec.ir.graph import Graph, Node
 from edgec.media.way import Data
 from edgec.progress import Progress
 
+#: The part of the distance from the dense network that a retraining of use leaves, at most.
+LEFT = 0.9
 #: Samples of a step where nothing is said and the network can take so many.
 BATCH = 8
+
+
+class RetrainingWarning(UserWarning):
+    """A pruned network that hardly came nearer to the dense one."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,10 @@ def retrained(
     masks = {name: p.value != 0 for name, p in known.items() if not p.is_bias and (p.value == 0).any()}
     own = lesson(wide, learner, asked.optimizer, masks, chosen)
     found = taught(own, Samples(asked.data, wide.inputs, batch, asked.augments), asked, tools.bind(own.graph), progress)
+    if pruned is not None and found.last > LEFT * found.first:
+        told = f"the distance from the dense network went from {found.first:.3g} to {found.last:.3g}: answers may be"
+        hint = "worse than without --retrain; give more --retrain-steps, more samples or a lower --sparsity"
+        warnings.warn(f"{told} {hint}", RetrainingWarning, stacklevel=2)
     values = {name: found.values.get(name, p.value) for name, p in parameters(student).items()}
     return with_parameters(student, values), found
 

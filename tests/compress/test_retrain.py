@@ -30,6 +30,7 @@ from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, placeholder
 from edgec.ir.types import Type
 from edgec.ir.verify import verify
+from edgec.pipeline.retraining import RetrainingWarning
 from edgec.progress import silent
 from edgec.rewrite import simplify
 
@@ -272,6 +273,12 @@ def test_a_pruned_network_learns_what_it_lost(files: tuple[Path, Path]) -> None:
         if name in after.masks:
             kept = after.masks[name]
             assert not p.value[~kept.reshape(p.value.shape)].any() if p.value.ndim == 4 else True
+
+
+def test_a_retraining_without_a_gain_is_told(files: tuple[Path, Path]) -> None:
+    asked = {"prune": "vector=16", "sparsity": 0.75, "retrain": files[0], "retrain_steps": 3, "device": "host"}
+    with pytest.warns(RetrainingWarning, match="worse than without --retrain"):
+        edgec.build(convolutions(), optimizer="adam:lr=1e-7", **asked)  # type: ignore[arg-type]
 
 
 def test_weights_in_int8_are_retrained(files: tuple[Path, Path]) -> None:
