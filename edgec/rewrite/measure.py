@@ -73,7 +73,7 @@ class OpCosts:
     """Number of narrow-integer multiply-adds in the time of one fp32 multiply-add, by element size.
 
     Machines with dot products of bytes add four at once, others two. Integers of 16 bits are multiplied as what they
-    are widened to: on lanes that takes twice as long as it does in floats.
+    are widened to: on lanes that takes twice as long as it does in floats, and twice again where they are wider.
     """
 
     bytes: float = 2
@@ -102,8 +102,9 @@ def measure(node: Node, prices: OpCosts = RAW) -> Measure:
         known = _measures[node] = _measured(node)
     if prices != RAW and node.op in ("conv", "matmul") and known.flops:
         size = _narrowest_product(node)
-        if size:
-            return known._replace(flops=max(int(known.flops / (prices.bytes if size == 1 else prices.words)), 1))
+        if size or (prices.words < 1 and node.type.dtype not in FLOATS):
+            factor = {1: prices.bytes, 2: prices.words}.get(size, prices.words / 2)
+            return known._replace(flops=max(int(known.flops / factor), 1))
     return known
 
 
