@@ -150,12 +150,13 @@ def page(found: Sequence[Made], seconds: Sequence[float], counts: Sequence[int],
     ]  # fmt: skip
     flags = " ".join(f"{s:g}" for s in given.sparsity)
     command = shlex.join(["python", "-m", "benchmarks.accuracy.retrain", "--sparsity", *flags.split(), "--steps",
-                          str(given.steps), "--write", str(given.write)])  # fmt: skip
+                          str(given.steps), "--keep", "DIR", "--write", str(given.write)])  # fmt: skip
     settings = SETTINGS.format(augment=given.augment, batch=given.batch, steps=given.steps)
     return f"""# Retraining a pruned network
 
-Written by `{command}` on {time.strftime("%Y-%m-%d")}, {processor()}: EfficientNet-Lite0, fp32, one thread, the least of
-60 turns that the networks take one after the other.
+Written by `{command}`
+on {time.strftime("%Y-%m-%d")}, {processor()}: EfficientNet-Lite0, fp32, one thread, the least
+of 60 turns that the networks take one after the other.
 
 `edgec build efficientnet_lite0.onnx --prune vector --sparsity S --calibrate calibrate.npz` in one shot, and with
 `--retrain train.npz {settings}`. {counts[0]} pictures
