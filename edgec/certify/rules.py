@@ -66,7 +66,7 @@ class Rule(ABC):
         """The range of the result, with the error of what is computed from exact operands and theirs."""
 
     def facts(self, args: Ranges, result: Range, share: Array | None = None) -> Any:
-        """What all rows need of these ranges; ``share`` is the free slope of an operator that has one."""
+        """Facts of these ranges for all rows; ``share`` is the free slope of an operator that has one."""
         return args, result
 
     @abstractmethod

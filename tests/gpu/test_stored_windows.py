@@ -84,7 +84,7 @@ def test_the_gradient_reads_the_same_windows(case: tuple, monkeypatch: pytest.Mo
 
 
 def test_values_beside_a_part_are_not_read() -> None:
-    """What lies beside a slice inside of the padding is zero for a window, and not what x has there."""
+    """Elements beside a slice inside of the padding are zeros for a window, whatever x has there."""
     x = value("x", 1, 3, 40, 40)
     part = ops.node("slice", x, starts=(0, 0, 4, 4), steps=(1,) * 4, shape=(1, 3, 32, 32))
     wide = ops.node("pad", part, before=(0, 0, 2, 2), after=(0, 0, 2, 2), value=0.0)
@@ -97,7 +97,7 @@ def test_values_beside_a_part_are_not_read() -> None:
 
 @pytest.mark.parametrize(("number", "is_stored"), [(1, True), (Dimension("n", 1, 9).extent, False)], ids=str)
 def test_images_of_any_number_are_not_stored(number: Extent, is_stored: bool) -> None:
-    """How much room their windows take is not known."""
+    """Images of an open number: the room that their windows take is not known."""
     x, g = (placeholder(c, Type("f32", shape)) for c, shape in (("x", (3, number, 9, 9)), ("g", (10, number, 7, 7))))
     y = ops.node("conv", x, g, strides=(1, 1), dilations=(1, 1), groups=1)
     assert stored_windows.is_stored_gradient(y, DEVICE) == is_stored

@@ -25,8 +25,8 @@ SUB_GROUPS = frozenset({"cl_khr_subgroups", "cl_intel_subgroups"})
 TEAM_FROM = 32
 #: Most elements of a window that one thread goes through, and threads of a multiprocessor that such windows need.
 ALONE, ENOUGH = 256, 64
-#: Threads of a multiprocessor that hide the latency of loads.
-FULL = 768
+#: Threads of a multiprocessor that hide the latency of loads, and most steps of a loop that one of them takes.
+FULL, MOST_STEPS = 768, 8
 #: Steps of a thread, at least, where several teams share a reduction; and most teams of one.
 STEPS, PARTS = 16, 256
 
@@ -174,7 +174,7 @@ def _one_by_one(found: GpuMap, device: Device) -> GpuMap:
         return found
     *outer, last = found.loops
     threads = prod(map(most, (*found.loops, found.lane))) // found.width
-    for steps in range(8, 1, -1):
+    for steps in range(MOST_STEPS, 1, -1):
         if most(last) % steps == 0 and threads // steps >= FULL * device.gpu.multiprocessors:
             around, within = X.fresh(most(last) // steps), X.fresh(steps)
             place = {last: around * steps + within}

@@ -19,6 +19,7 @@ from edgec.ir.graph import Graph, Node, constant, rewrite
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import HALF
 from edgec.ops import graphs
+from edgec.rewrite.facts import is_static
 from edgec.schedule.gpu.contract import COPIES
 from edgec.schedule.gpu.tiles import cycles, has_tensor_cores, multiplied, tile_for
 
@@ -84,14 +85,9 @@ def _piece(x: Node, channels: int, device: Device) -> int:
 
 def is_stored_gradient(n: Node, device: Device) -> bool:
     """Is it the gradient for the weights of a convolution of few channels: by values, to less than those are?"""
-    if (
-        not _has_gain(device)
-        or n.op != "conv"
-        or n.args[1].is_const
-        or not n.type.is_fixed
-        or not n.args[1].type.is_fixed
-        or n.attributes["groups"] != 1
-    ):
+    if not _has_gain(device) or n.op != "conv" or is_static(n.args[1]) or n.attributes["groups"] != 1:
+        return False
+    if not (n.type.is_fixed and n.args[1].type.is_fixed):
         return False
     (channels, outputs, *taps), (_, _, *pixels) = n.type.shape, n.args[1].type.shape
     is_small = prod(n.args[1].type.shape[1:]) * _whole(channels * prod(taps)) <= MOST
