@@ -1,7 +1,7 @@
 """Training steps of ten networks beside PyTorch: gradients, losses, time and memory.
 
     python -m benchmarks.training.steps [--networks PATTERN ...] [--batches N ...] [--threads N ...] [--steps N]
-        [--compiled] [--only check|time|memory] [--until SECONDS] [--folder DIR] [--write PAGE]
+        [--compiled] [--comparing N] [--only check|time|memory] [--until SECONDS] [--folder DIR] [--write PAGE]
 
 Every network is a module of PyTorch with random weights (benchmarks/training/modules.py), exported to ONNX and built
 with stochastic gradient descent and momentum on all weights. Gradients and losses are compared with the module itself
@@ -203,12 +203,13 @@ def main() -> None:
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="threads to time")
     p.add_argument("--seconds", type=float, default=1.0, help="that each is timed in a round")
     p.add_argument("--compiled", action="store_true", help="time torch.compile too")
+    p.add_argument("--comparing", type=int, default=1, help="threads of PyTorch's steps that losses are compared with")
     p.add_argument("--only", choices=["check", "time", "memory"], help="one part of the measurement")
     p.add_argument("--until", type=float, default=2100.0, help="seconds after which nothing else is begun")
     p.add_argument("--folder", type=Path, default=FOLDER, help="what was built and measured")
     p.add_argument("--write", type=Path, help="the page of results")
     given = p.parse_args()
-    torch.set_num_threads(1)  # of comparisons: threads that wait for cores would take most of the time
+    torch.set_num_threads(given.comparing)  # threads that wait for cores would take most of the time
     begun = time.perf_counter()
     rows = Rows(given.folder / "rows.jsonl", code_of(ROOT))
     for name, batch in ((n, b) for n in CASES for b in given.batches):

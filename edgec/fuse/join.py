@@ -312,11 +312,13 @@ def _is_read_after_sums(draft: Draft, node: Node, members: Collection[Node]) -> 
 
 
 def _is_of_state(node: Node) -> bool:
-    """Is ``node`` computed element by element from one input of the network and constant numbers, as a moment that
-    decays is in a training step? A block that adds to it reads the input instead."""
+    """Is ``node`` computed element by element from one input of the network, constant numbers and single inputs such as
+    flags, as a moment that decays is in a training step? A block that adds to it reads the input instead."""
     leaves: set[Node] = set()
 
     def holds(n: Node, left: int) -> bool:
+        if n.op == "input" and not n.type.rank:
+            return True
         if n.op == "input":
             leaves.add(n)
             return bool(n.type.shape == node.type.shape)
