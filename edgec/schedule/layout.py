@@ -144,7 +144,11 @@ def _wishes(block: Block, lanes: int) -> list[tuple[Node, int]]:
     if anchor.op == "matmul":
         if block.output is anchor:
             return [(block.output, block.output.type.rank - 1)]
-        columns = {load.args[-1] for load in X.loads(derived.body) if load.value in anchor.args and load.value.is_const}
+        if any(a.is_const for a in anchor.args):
+            columns = {e.args[-1] for e in X.loads(derived.body) if e.value in anchor.args and e.value.is_const}
+        else:
+            rows, columns = (_used_of(block, a, derived.variables) for a in anchor.args)
+            columns = columns - rows
         return [(block.output, d) for d, v in enumerate(derived.variables) if v in columns]
     if _is_over_several(anchor):
         return []
