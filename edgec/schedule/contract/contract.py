@@ -352,6 +352,8 @@ def swept(c: Contract, device: Device) -> Contract:
     panel_bytes, weight_bytes = c.width * steps * step_bytes, most(c.n) * steps * step_bytes
     fits = weight_bytes * prod(map(most, c.panel_outer)) <= device.l2_bytes // 4
     is_long = panel_bytes > device.l2_bytes // 2 or (most(c.m) * steps * 4 <= weight_bytes and not fits)
+    is_streamed = fits and not is_long and c.l_mode != "gathered" and 4 * most(c.m) * most(c.n) > device.l2_bytes
+    chunk = 1 if is_streamed else chunk  # whole rows of a large result, one after the other
     found = replace(c, tile_chunk=chunk, panel_first=c.l_mode == "gathered" or is_long, together=0)
     return replace(found, together=_together(found, device))
 
