@@ -97,6 +97,12 @@ EC_INLINE void ec_prefetch(const void *p)
     __builtin_prefetch(p);
 }
 
+/* Bring the line of p into a cache behind the nearest one. */
+EC_INLINE void ec_prefetch_far(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
+
 /* From here on the compiler takes p for a pointer it knows nothing of: what was loaded through it
  * is not kept in registers, but loaded again. */
 #define EC_OPAQUE(p) __asm__("" : "+r"(p))

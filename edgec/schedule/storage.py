@@ -29,6 +29,7 @@ from edgec.ir.dtypes import DTYPES, ends
 from edgec.ir.expr import Expr
 from edgec.ir.graph import RESULT, Formula, Node, Procedure
 from edgec.ir.loads import replace_loads
+from edgec.ir.nest import coefficient
 from edgec.ir.vector import HALF
 from edgec.schedule.contract.int8_dot import BYTES
 
@@ -264,3 +265,9 @@ def memory_type(load: Expr) -> str:
     """The type in memory of what a formula loads: a float may lie there as less."""
     lies: str = getattr(load.value, "dtype", load.dtype)
     return lies if load.dtype == "f32" and lies in (*HALF, *BYTES) else load.dtype
+
+
+def bytes_along(load: Expr, loop: Expr) -> int:
+    """Bytes between the elements of a load in consecutive steps of ``loop``."""
+    step = coefficient(load.args[0], loop) if loop.op == "var" and load.args else 0
+    return abs(step or 0) * DTYPES[memory_type(load)].itemsize

@@ -11,10 +11,10 @@ from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.candidates import Candidate
-from edgec.schedule.contract.contract import Contract, bytes_along
+from edgec.schedule.contract.contract import Contract
 from edgec.schedule.contract.sparse import IN_FLIGHT
 from edgec.schedule.contract.winograd import Winograd
-from edgec.schedule.storage import memory_type
+from edgec.schedule.storage import bytes_along, memory_type
 
 #: A page, whose multiples rows of S share cache sets at.
 PAGE = 4096

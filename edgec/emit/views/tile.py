@@ -23,6 +23,8 @@ from edgec.schedule.storage import memory_type
 MOST_ALONE = 256
 #: Bytes beyond which prefetchers do not go.
 PAGE = 4096
+#: Bytes of an L beyond which it comes from memory, or from a cache that cores share.
+FAR = 1 << 20
 #: The sign bits of the four bytes of a word.
 SIGN_BITS = "(-2139062144)"
 
@@ -177,6 +179,24 @@ class Tile:
         """
         steps = loop.extent if isinstance(loop.extent, int) else 0
         return self.view.unrolls(loop) and (self.vectors > 1 or self.rows * steps <= MOST_ALONE)
+
+    @cached_property
+    def asks_across(self) -> bool:
+        """Does L lie in place, too large for near caches, its rows too far apart for hardware to ask for the next?"""
+        p, inner = self.view.params, self.view.params.k[-1:]
+        if p.l_mode != "direct" or p.l.op != "load" or not inner or inner[0].op != "var":
+            return False
+        size = DTYPES[memory_type(p.l)].itemsize
+        step = coefficient(p.l.args[0], inner[0]) or 0
+        return step * size >= PAGE // 4 and p.l.value.bytes > FAR and size == 4 and not self.view.columns.endswith("*")
+
+    def across(self, v: int) -> list[str]:
+        """The address of a vector of L in this step of the next panel, to prefetch if it may begin a cache line."""
+        p = self.view.params
+        if not self.asks_across or v * p.lanes % self.view.line:
+            return []
+        place = X.substitute(p.l.args[0], {p.n: p.n + (self.vectors + v) * p.lanes})
+        return [advanced(self.view.pointers[p.l.value], Printer(self.view.names, self.view.pointers).position(place))]
 
     def prefetched(self, v: int) -> list[str]:
         """The address in the panel to prefetch with vector ``v`` of L, if that begins a cache line."""

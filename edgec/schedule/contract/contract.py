@@ -43,7 +43,7 @@ from edgec.schedule.contract.step import Step, step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
-from edgec.schedule.storage import exact_dtype, memory_type, narrow_dtype
+from edgec.schedule.storage import bytes_along, exact_dtype, narrow_dtype
 
 #: Rows up to which a product waits for its weights, so that reading them in the 16 bits that hold them exactly pays.
 FEW_ROWS = 8
@@ -348,13 +348,13 @@ def swept(c: Contract, device: Device) -> Contract:
     """The contraction with row tiles of a task, and their loop, by its tile: what is swept again stays in cache."""
     steps, step_bytes = _steps(c), DTYPES[c.panel_dtype].itemsize
     tiles, panels = ceil(most(c.m) / c.rows), ceil(most(c.n) / c.width)
-    chunk = chunk_of(tiles, c.rows * c.sums, steps, panels, prod(map(most, c.outer)))
     panel_bytes, weight_bytes = c.width * steps * step_bytes, most(c.n) * steps * step_bytes
     fits = weight_bytes * prod(map(most, c.panel_outer)) <= device.l2_bytes // 4
-    is_long = panel_bytes > device.l2_bytes // 2 or (most(c.m) * steps * 4 <= weight_bytes and not fits)
-    is_streamed = fits and not is_long and c.l_mode != "gathered" and 4 * most(c.m) * most(c.n) > device.l2_bytes
-    chunk = 1 if is_streamed else chunk  # whole rows of a large result, one after the other
-    found = replace(c, tile_chunk=chunk, panel_first=c.l_mode == "gathered" or is_long, together=0)
+    is_far = panel_bytes > device.l2_bytes // 2 or (most(c.m) * steps * 4 <= weight_bytes and not fits)
+    is_far = is_far or c.l_mode == "gathered"
+    by_rows = fits and not is_far and 4 * most(c.m) * most(c.n) > device.l2_bytes
+    chunk = chunk_of(tiles, c.rows * c.sums, steps, panels, prod(map(most, c.outer)), by_rows)
+    found = replace(c, tile_chunk=chunk, panel_first=is_far, together=0)
     return replace(found, together=_together(found, device))
 
 
@@ -371,12 +371,6 @@ def _together(c: Contract, device: Device) -> int:
 def _steps(c: Contract) -> int:
     """Steps of a sum."""
     return prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
-
-
-def bytes_along(load: Expr, loop: Expr) -> int:
-    """Bytes between the elements of a load in consecutive steps of ``loop``."""
-    step = coefficient(load.args[0], loop) if loop.op == "var" and load.args else 0
-    return abs(step or 0) * DTYPES[memory_type(load)].itemsize
 
 
 def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int, int]]:

@@ -129,8 +129,11 @@ def decided_tile(tile: tuple[int, int], m: int, n: int, device: Device, sums: in
     return rows, vectors
 
 
-def chunk_of(tiles: int, rows: int, k: int, panels: int, outer: int) -> int:
-    """Row tiles per task: enough work to be worth a task, enough tasks to share out."""
+def chunk_of(tiles: int, rows: int, k: int, panels: int, outer: int, by_rows: bool = False) -> int:
+    """Row tiles per task: enough work to be worth a task, enough tasks to share out; 1 where a result is written
+    ``by_rows``, whole ones one after the other, as a large one streams to memory."""
+    if by_rows:
+        return 1
     if panels * outer >= 16:
         target = max(1, (256 * 1024) // max(1, rows * k * 4))
     else:
