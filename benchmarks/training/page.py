@@ -51,8 +51,12 @@ def is_spoiled(row: Row, threads: int) -> bool:
     return threads > 1 and WORTH_MS <= alone < math.inf and now > SCALES * alone
 
 
-def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
-    """The page of results: rows where PyTorch is faster, and networks that are refused, included."""
+def page(rows: Sequence[Row], command: str, missing: Sequence[str] = (), beside: int = 0) -> str:
+    """The page of results: rows where PyTorch is faster, and networks that are refused, included.
+
+    ``beside`` is the number of runs of other networks on other cores of the machine meanwhile.
+    """
+    others_run = f" (here {beside} runs of other networks, on cores of their own)" if beside else ""
     others = [
         f"`lr={case.rate:f}`".rstrip("0`") + f"` for {name}" for name, case in CASES.items() if case.rate != Case.rate
     ]
@@ -64,9 +68,9 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = ()) -> str:
         "precision: the largest difference over the largest gradient of a weight (at most 1e-4 passes; or",
         "twice the difference of PyTorch itself in fp32, which is told then: where many operands of a ReLU",
         "are 0 but for rounding, gradients differ), and of the losses of so many steps at a tenth of the",
-        "learning rate over the larger of 1 and the loss (at most 1e-3), then those of PyTorch itself in",
-        "fp32. Times are 10th percentiles in milliseconds of steps in turns, so that other work of the",
-        "machine meets both; all rows are of one version of the compiler. The ratio is edgec's time over the",
+        "learning rate over the larger of 1 and the loss (at most 1e-3, or twice that of PyTorch itself in",
+        "fp32, which is beside it). Times are 10th percentiles in milliseconds of steps in turns, so that other",
+        f"work of the machine meets both{others_run}; all rows are of one version of the compiler. The ratio is edgec's time over the",
         "least of PyTorch's. Memory is weights, moments and what a step takes beside them (PyTorch: what its",
         "allocator held at most), in MiB, and its part of the least of PyTorch's; then what is resident in a process",
         "of its own (PyTorch eager), on one thread. Two threads are spoiled where PyTorch's best takes more than",

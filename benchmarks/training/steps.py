@@ -1,7 +1,8 @@
 """Training steps of ten networks beside PyTorch: gradients, losses, time and memory.
 
     python -m benchmarks.training.steps [--networks PATTERN ...] [--batches N ...] [--threads N ...] [--steps N]
-        [--compiled] [--comparing N] [--only check|time|memory] [--until SECONDS] [--folder DIR] [--write PAGE]
+        [--compiled] [--comparing N] [--only check|time|memory] [--until SECONDS] [--beside N] [--folder DIR]
+        [--write PAGE]
 
 Every network is a module of PyTorch with random weights (benchmarks/training/modules.py), exported to ONNX and built
 with stochastic gradient descent and momentum on all weights. Gradients and losses are compared with the module itself
@@ -206,6 +207,7 @@ def main() -> None:
     p.add_argument("--comparing", type=int, default=1, help="threads of PyTorch's steps that losses are compared with")
     p.add_argument("--only", choices=["check", "time", "memory"], help="one part of the measurement")
     p.add_argument("--until", type=float, default=2100.0, help="seconds after which nothing else is begun")
+    p.add_argument("--beside", type=int, default=0, help="runs on other cores meanwhile, for the page to tell")
     p.add_argument("--folder", type=Path, default=FOLDER, help="what was built and measured")
     p.add_argument("--write", type=Path, help="the page of results")
     given = p.parse_args()
@@ -231,7 +233,7 @@ def main() -> None:
         asked = [(name, batch) for name in CASES for batch in given.batches]
         missing = [what for name, batch in asked if (what := left(rows.found.get((name, batch)), name, batch, given))]
         command = f"python -m benchmarks.training.steps {flags} --write docs/results/training.md"
-        given.write.write_text(page(found, command, missing))
+        given.write.write_text(page(found, command, missing, given.beside))
         drawn = next((r for r in found if r.curves), None)
         if drawn is not None:
             title = f"{drawn.name}, batch {drawn.batch}, {OPTIMIZER.format(rate=CASES[drawn.name].rate / 10)}: loss"

@@ -23,21 +23,22 @@ def checked(found: TrainingChecked, folder: Path) -> Record:
 def draw_checked(found: Record) -> RenderableType:
     """The record for a terminal."""
     verdict = "[green]ok[/]" if found["ok"] else "[red]FAILED[/]"
-    losses = found["bounds"][1]
     rows: list[tuple[str, RenderableType]] = [
         ("reference", escape(found["reference"])),
-        ("gradients", f"{found['gradients']:.1e} of the largest, {escape(found['worst'])} ({_passes(found)})"),
-        ("losses", f"{found['losses']:.1e} over {counted(found['steps'], 'step')} ({losses:g} passes)"),
+        ("gradients", f"{found['gradients']:.1e} of the largest, {escape(found['worst'])} ({_passes(found, 0)})"),
+        ("losses", f"{found['losses']:.1e} over {counted(found['steps'], 'step')} ({_passes(found, 1)})"),
         ("weights", f"{found['weights']:.1e} of the largest after them"),
         ("loss", f"{found['first_loss']:.4f} at first, {found['last_loss']:.4f} at last"),
     ]
     return Group(f"training step of {escape(found['folder'])}: {verdict}", pairs(rows))
 
 
-def _passes(found: Record) -> str:
-    """The bound of gradients, and where it comes from."""
-    own = found["narrow_gradients"]
-    return f"{found['bounds'][0]:.2g} passes" + (f", as PyTorch in fp32 is off by {own:.1e}" if own is not None else "")
+def _passes(found: Record, part: int) -> str:
+    """The bound of gradients or of losses, and where it comes from."""
+    own = found[("narrow_gradients", "narrow_losses")[part]]
+    return f"{found['bounds'][part]:.2g} passes" + (
+        f", as PyTorch in fp32 is off by {own:.1e}" if own is not None else ""
+    )
 
 
 def benched(found: list[StepTimes], folder: Path) -> Record:

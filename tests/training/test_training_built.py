@@ -322,3 +322,22 @@ def test_gradients_may_be_as_far_as_those_of_the_reference(trainer: Trainer, of_
     assert found.narrow_gradients == pytest.approx(of_narrow, abs=1e-5) and found.ok == passes
     exact = check_training(trainer, vs=None, steps=2, peer=lambda: Off(0.0), narrow=lambda: Off(of_narrow))
     assert exact.ok and exact.narrow_gradients is None and exact.bounds[0] == 1e-4
+
+
+@pytest.mark.parametrize(("of_narrow", "passes"), ((0.0, False), (2e-3, False), (6e-3, True)))
+def test_losses_may_be_as_far_as_those_of_the_reference(trainer: Trainer, of_narrow: float, passes: bool) -> None:
+    """Steps that rounding leads apart: twice the distance of the reference in single precision, and not more."""
+
+    class Off(InNumpy):
+        def __init__(self, by: float) -> None:
+            super().__init__(trainer)
+            self.by = by
+
+        def step(self, *arrays: np.ndarray, rate: float | None = None) -> float:
+            loss = super().step(*arrays, rate=rate)
+            return loss + self.by * max(1.0, abs(loss))
+
+    found = check_training(trainer, vs=None, steps=3, peer=lambda: Off(1e-2), narrow=lambda: Off(1e-2 + of_narrow))
+    assert found.narrow_losses == pytest.approx(of_narrow, rel=0.05, abs=1e-5) and found.ok == passes
+    exact = check_training(trainer, vs=None, steps=3, peer=lambda: Off(0.0), narrow=lambda: Off(of_narrow))
+    assert exact.ok and exact.narrow_losses is None and exact.bounds[1] == 1e-3

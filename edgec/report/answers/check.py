@@ -183,3 +183,6 @@ class TrainingCheckAnswer(Answered):
     narrow_gradients: Annotated[
         Union[Figure, None], "difference of PyTorch's own gradients in fp32, where edgec's are off by more than 1e-4"
     ]
+    narrow_losses: Annotated[
+        Union[Figure, None], "difference of PyTorch's own losses in fp32, where edgec's are off by more than 1e-3"
+    ]
