@@ -48,6 +48,8 @@ class Joint(Network):
     Raises ModelError where inputs or outputs differ, or for operators without bounds.
     """
 
+    is_plain = False
+
     def __init__(
         self,
         plan: Plan,

@@ -8,7 +8,7 @@ are carried along (`Range.error`), as what it computes there may differ from one
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf, prod
 
@@ -17,6 +17,7 @@ import numpy as np
 from edgec.certify.backward import Backward
 from edgec.certify.bounds import Bounds, Known, Passed, Shares
 from edgec.certify.choose import is_known, is_whole, read_by_sums, rule
+from edgec.certify.descent import Descent, descent
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES
 from edgec.certify.patches import Patch, Picked, Window, cut, embedded
@@ -37,6 +38,8 @@ _TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32"
 _ONCE = frozenset({"reshape", "transpose", "slice", "pad", "concat"})
 #: The most numbers of rows for which ranges are tightened.
 _MOST = 1 << 33
+#: Multiply-adds of rows in compiled code until the time is looked at.
+_WORK = 1 << 33
 #: The part of the elements of a value up to which those that matter are picked.
 _PICKED = 0.8
 
@@ -46,6 +49,9 @@ class Network:
 
     Raises ModelError for what has no bounds, by name.
     """
+
+    #: Do rows pass each node by its rule alone?
+    is_plain = True
 
     def __init__(self, plan: Plan, orders: Mapping[Node, Order] | None = None) -> None:
         self.orders = orders or {}
@@ -67,6 +73,7 @@ class Network:
         #: Are all values of a node whole numbers?
         self.whole: dict[Node, bool] = {}
         self.rules: dict[Node, Rule] = {}
+        self.ways: dict[Node, Descent | None] = {}
         refuse_kinds(plan)
         self._make(graph, _settling(self.order, graph.users(), self.stored))
 
@@ -175,6 +182,13 @@ class Network:
         if not chosen.size or chosen.size * self._size(n) * boxes > _MOST:
             return own
         low, high = (x.reshape(boxes, -1).copy() for x in (own.low, own.high))
+        way = self._way(n) if found.domain.radius is None else None
+        if way is not None:
+            for place in _pieces(open, max(1, _WORK // way.work)):
+                if self.is_late:
+                    break
+                low[place], high[place] = way.ends(found, *place)
+            return met(own, low.reshape(own.low.shape), high.reshape(own.high.shape))
         for unit in units(self, n, open):
             if self.is_late:
                 break
@@ -184,6 +198,12 @@ class Network:
             place = np.broadcast_to(unit.boxes[:, None], there.shape)[there], unit.elements[there]
             low[place], high[place] = value[:, :half][there], -value[:, half:][there]
         return met(own, low.reshape(own.low.shape), high.reshape(own.high.shape))
+
+    def _way(self, n: Node) -> Descent | None:
+        """The way that rows of a node pass back in compiled code, if there is one."""
+        if n not in self.ways:
+            self.ways[n] = descent(n, self.rules, self.fixed, len(self.order)) if self.is_plain else None
+        return self.ways[n]
 
     def _size(self, n: Node) -> int:
         return sum(prod(a.type.shape) for a in self._below(n))
@@ -216,6 +236,12 @@ class Network:
         elements...] and limits c of nodes for which p * (value - c) is known not to be above zero in a box: to add it
         makes a bound no greater than it may be (Lagrange's multipliers; Wang et al., "Beta-CROWN", 2021).
         """
+        if len(rows) == 1 and noisy and not shares and watched is None and pulls is None:
+            ((n, row),) = rows.items()
+            way = self._way(n)
+            if way is not None:
+                least, reached = way.back(row, found)
+                return least, {way.input: reached}
         run = Backward(self, found, {n: Patch(r) for n, r in rows.items()}, shares)
         least = run.run(noisy, watched, pulls)
         return least, {n: p.rows for n, p in run.reached.items()}
@@ -294,6 +320,13 @@ class Network:
                 if mask.any():
                     masks[n] = mask
         return masks
+
+
+def _pieces(open: Array, most: int) -> Iterator[tuple[Array, Array]]:
+    """The boxes and the elements that are open, so many at a time."""
+    box, element = np.nonzero(open)
+    for k in range(0, len(box), most):
+        yield box[k : k + most], element[k : k + most]
 
 
 def _within_whole(r: Range) -> Range:
