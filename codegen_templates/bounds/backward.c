@@ -47,6 +47,7 @@ typedef struct {
     int vectors;
 } group;
 
+static inline int64_t elements_into(const step *s) { return s->into_channels * s->into_height * s->into_width; }
 static inline vec chosen(mask m, vec a, vec b) { return (vec)(((mask)a & m) | ((mask)b & ~m)); }
 static inline vec magnitude(vec x) { return (vec)((mask)x & ((mask){} + INT64_MAX)); }
 static inline vec all(double x) { return x - (vec){}; }
@@ -134,7 +135,7 @@ static inline __attribute__((always_inline)) void panel_of(
 
 static inline __attribute__((always_inline)) void dense_panel(
     const step *s, group *g, int64_t panel, const int nv, const double *middle, const double *radius) {
-    const int64_t from = s->channels * s->height * s->width, into = s->into_channels;
+    const int64_t from = s->channels * s->height * s->width, into = elements_into(s);
     const int64_t tall = into - panel * TALL < TALL ? into - panel * TALL : TALL;
     vec sum[TALL][VECTORS];
     panel_of(s->weights + panel * from * TALL, g->rows, g->active, g->active_count, sum, nv);
@@ -260,7 +261,7 @@ static __attribute__((noinline)) void point(const step *s, group *g) {
 
 static __attribute__((noinline)) void dense(
     const step *s, group *groups, int64_t count, const double *middle, const double *radius) {
-    for (int64_t panel = 0; panel * TALL < s->into_channels; panel++)
+    for (int64_t panel = 0; panel * TALL < elements_into(s); panel++)
         for (int64_t k = 0; k < count; k++)
             BY_VECTORS(groups[k].vectors, dense_panel(s, groups + k, panel, n, middle, radius));
 }

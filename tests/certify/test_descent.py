@@ -55,6 +55,14 @@ def _layers() -> Graph:
     return g.graph(_dense(g.relu(_dense(c, 29)), 3))
 
 
+def _images() -> Graph:
+    """Products of the last dimension of values with four, and a convolution of the inputs behind one of them."""
+    x = g.relu(_conv(g.value("x", 1, 2, 5, 6), 11, 2, pad=(0, 0)))
+    shape = (1, 1, 1, x.type.elements)
+    a = g.relu(node("matmul", node("reshape", x, shape=shape), g.weights(shape[-1], 50, scale=0.3)))
+    return g.graph(node("matmul", g.relu(node("matmul", a, g.weights(50, 31))), g.weights(31, 3)))
+
+
 def _domain(net: Network, count: int) -> Domain:
     (n,) = net.inputs.values()
     center, eps = RANDOM.standard_normal((count, *n.type.shape)), RANDOM.uniform(0.01, 0.3, (count, *(1,) * n.type.rank))
@@ -81,12 +89,12 @@ def _apart(make: Callable[[], Graph], boxes: int) -> float:
 
 
 @pytest.mark.parametrize("boxes", [1, 3])
-@pytest.mark.parametrize("make", [_convolutions, _layers])
+@pytest.mark.parametrize("make", [_convolutions, _layers, _images])
 def test_bounds_are_those_of_rows_node_by_node(make: Callable[[], Graph], boxes: int) -> None:
     assert _apart(make, boxes) < 1e-9
 
 
-@pytest.mark.parametrize("make", [_convolutions, _layers])
+@pytest.mark.parametrize("make", [_convolutions, _layers, _images])
 def test_no_drawn_input_leaves_the_bounds(make: Callable[[], Graph]) -> None:
     graph = make()
     center = RANDOM.standard_normal(graph.inputs[0].type.shape).astype(np.float32)
