@@ -273,6 +273,8 @@ def facts_of(rule: Rule, n: Node, found: Bounds) -> Any:
 
 def _flat(x: Array, n: Node, boxes: int) -> Array:
     """Facts of all boxes, [boxes, elements]."""
+    if x.shape == (boxes, *n.type.shape) and x.flags.c_contiguous and x.dtype == np.float64:
+        return x.reshape(boxes, -1)
     x = x if x.ndim == 0 else x.reshape(x.shape[0], *(1,) * (n.type.rank + 1 - x.ndim), *x.shape[1:])
     wide = np.broadcast_to(x, (boxes, *n.type.shape))
     return np.ascontiguousarray(wide, np.float64).reshape(boxes, -1)

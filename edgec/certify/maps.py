@@ -47,6 +47,9 @@ class Map:
 
     def __call__(self, x: Array) -> Array:
         """The results [n, ...] for operands ``x`` [n, ...]."""
+        if self.is_matrix:
+            w = self.node.args[1].value
+            return np.asarray((x.reshape(-1, w.shape[0]) @ w).reshape(*x.shape[:-1], w.shape[1]))
         return _in_pieces(x, self.node.type.shape, lambda part: _applied(self.node, {self.operand: part}))
 
     @cached_property
@@ -59,7 +62,7 @@ class Map:
         assert back is not None
         return seed, _folded(back)
 
-    @property
+    @cached_property
     def is_matrix(self) -> bool:
         """Is it a product with a constant matrix from the right?"""
         return self.node.op == "matmul" and self.k == 0 and self.node.args[1].type.rank == 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from math import inf, prod
 
 import numpy as np
@@ -70,10 +71,13 @@ class Network:
                 self.before[f"before {name}"] = found[0]
         self.stored = stored_values(plan)
         self.fixed: dict[Node, Array] = {}
+        #: The same as ranges, once they were needed.
+        self.exactly: dict[Node, Range] = {}
         #: Are all values of a node whole numbers?
         self.whole: dict[Node, bool] = {}
         self.rules: dict[Node, Rule] = {}
         self.ways: dict[Node, Descent | None] = {}
+        self.sizes: dict[Node, int] = {}
         refuse_kinds(plan)
         self._make(graph, _settling(self.order, graph.users(), self.stored))
 
@@ -118,10 +122,12 @@ class Network:
     def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
         """The ranges of all values; with ``tighten``, those that planes are made of by linear bounds too, in time."""
         found, known = Bounds(domain), known or {}
-        wanted = self._wanted() if tighten else set()
+        wanted = self._wanted if tighten else frozenset()
         for n in self.order:
             if n in self.fixed:
-                found.seen[n] = found.exact[n] = exact(self.fixed[n])
+                if n not in self.exactly:
+                    self.exactly[n] = exact(self.fixed[n])
+                found.seen[n] = found.exact[n] = self.exactly[n]
                 continue
             if n.op == "input":
                 low, high = domain.of(self._input(n))
@@ -152,10 +158,11 @@ class Network:
         else:
             found.seen[n] = own
 
-    def _wanted(self) -> set[Node]:
+    @cached_property
+    def _wanted(self) -> frozenset[Node]:
         """The nodes whose ranges planes are made of, where intervals are not as tight already."""
         operands = {n.args[k] for n, r in self.rules.items() if not r.is_linear for k in r.operands}
-        return {n for n in operands if n in self.rules and not self._is_chain(n)}
+        return frozenset(n for n in operands if n in self.rules and not self._is_chain(n))
 
     def _is_chain(self, n: Node) -> bool:
         """Is it made of an input by linear operators with one operand each? Then its range is as tight as rows are."""
@@ -206,7 +213,9 @@ class Network:
         return self.ways[n]
 
     def _size(self, n: Node) -> int:
-        return sum(prod(a.type.shape) for a in self._below(n))
+        if n not in self.sizes:
+            self.sizes[n] = sum(prod(a.type.shape) for a in self._below(n))
+        return self.sizes[n]
 
     def _width(self, n: Node) -> int:
         return max((prod(a.type.shape) for a in self._below(n)), default=1)
