@@ -34,7 +34,8 @@ typedef struct {
     int64_t channels, height, width, value_height, value_width;
     int64_t into_channels, into_height, into_width, into_value_height, into_value_width;
     int64_t kernel_y, kernel_x, stride_y, stride_x, dilation_y, dilation_x, before_y, before_x;
-    const double *before_bias, *before_sizes, *low, *high, *offset_low, *offset_high, *bias, *sizes, *weights;
+    const double *before_bias, *before_sizes, *low, *high, *offset_low, *offset_high, *bias, *sizes;
+    const double *weights;
 } step;
 
 typedef struct {

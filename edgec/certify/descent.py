@@ -9,8 +9,9 @@ left out. Constants, sizes and roundoffs are those of the rules, and products ar
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -27,16 +28,20 @@ _NUMBERS = (
     "into_channels", "into_height", "into_width", "into_value_height", "into_value_width",
     "kernel_y", "kernel_x", "stride_y", "stride_x", "dilation_y", "dilation_x", "before_y", "before_x",
 )  # fmt: skip
-_ARRAYS = (
-    "before_bias", "before_sizes", "low", "high", "offset_low", "offset_high", "bias", "sizes", "weights",
-)  # fmt: skip
+_ARRAYS = ("before_bias", "before_sizes", "low", "high", "offset_low", "offset_high", "bias", "sizes")
 _POINT, _DENSE, _CONV, _PAD, _PLACE = range(5)
+
+
+class _Facts(ctypes.Structure):
+    """Facts of a step: where their arrays are."""
+
+    _fields_ = [(n, ctypes.c_void_p) for n in _ARRAYS]
 
 
 class _Step(ctypes.Structure):
     """The struct `step` of backward.c."""
 
-    _fields_ = [*((n, ctypes.c_int64) for n in _NUMBERS), *((n, ctypes.c_void_p) for n in _ARRAYS)]
+    _fields_ = [*((n, ctypes.c_int64) for n in _NUMBERS), ("facts", _Facts), ("weights", ctypes.c_void_p)]
 
 
 @dataclass
@@ -53,6 +58,11 @@ class Point:
         """Constants ("bias") or "sizes" of the rows as they are now."""
         key = name if "low" in self.facts else f"before_{name}"
         self.facts[key] = self.facts[key] + x if key in self.facts else x
+
+    @cached_property
+    def packed(self) -> _Facts:
+        """Where the facts are, once there are no more of them."""
+        return _Facts(**{name: x.__array_interface__["data"][0] for name, x in self.facts.items()})
 
     @property
     def is_sizes(self) -> bool:
@@ -71,7 +81,7 @@ def _spatial(n: Node) -> Extents:
 
 @dataclass
 class _Steps:
-    """Steps for the compiled code, with the arrays that they point to.
+    """Steps for the compiled code, without facts: those of the steps with numbers ``places`` are still to be put in.
 
     Rows are of a ``value``, and of a ``part`` of it if that is not None; ``most`` is the most elements on the way.
     """
@@ -79,18 +89,14 @@ class _Steps:
     value: Extents
     part: tuple[int, int] | None
     made: list[_Step] = field(default_factory=list)
-    kept: list[Array] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
     most: int = 1
 
-    def add(self, kind: int, facts: Mapping[str, Array | None] | None = None, **numbers: int) -> _Step:
+    def add(self, kind: int, **numbers: int) -> _Step:
         """One more step, which begins with the rows as they are."""
         extents = self.value if self.part is None else (self.value[0], *self.part)
         own = zip(_NUMBERS[4:9], (*extents, *self.value[1:]))
         step = _Step(kind=kind, is_part=int(self.part is not None), **dict(own), **numbers)
-        for name, x in (facts or {}).items():
-            if x is not None:
-                self.kept.append(x)
-                setattr(step, name, x.ctypes.data)
         self.made.append(step)
         self.most = max(self.most, prod(extents))
         return step
@@ -108,6 +114,15 @@ class _Steps:
             self.become(self.add(_PLACE), self.value, None)
 
 
+@dataclass(frozen=True)
+class _Made:
+    """Steps with their facts, which are kept as long."""
+
+    steps: ctypes.Array[_Step]
+    most: int
+    kept: list[Point]
+
+
 class Descent:
     """The way from a node back to the inputs: ``nodes`` in that order, the last one an input."""
 
@@ -115,11 +130,10 @@ class Descent:
         self.nodes, self.rules, self.roundings = nodes, rules, roundings
         self.input = nodes[-1]
         self.packed: dict[Node, Array] = {}
-
-    @property
-    def work(self) -> int:
-        """Multiply-adds of a row, at most."""
-        return 2 * sum(prod(n.type.shape) * getattr(self.rules.get(n), "terms", 1) for n in self.nodes)
+        self.made: dict[object, _Steps] = {}
+        #: Multiply-adds of a row, at most.
+        self.work = 2 * sum(prod(n.type.shape) * getattr(rules.get(n), "terms", 1) for n in nodes)
+        self.widest = max(prod(n.type.shape) for n in nodes)
 
     def ends(self, found: Bounds, boxes: Array, units: Array) -> tuple[Array, Array]:
         """The least and the greatest that single elements are before they are rounded; each is of one of the boxes,
@@ -144,28 +158,41 @@ class Descent:
 
     def _total(self, results: Array) -> Array:
         constant, slack, mass, least = results
-        slack = slack * (1 + (4 * max(prod(n.type.shape) for n in self.nodes) + 8) * U64)
+        slack = slack * (1 + (4 * self.widest + 8) * U64)
         with np.errstate(all="ignore"):
             total = constant + least - slack
             return np.asarray(total - 8 * U64 * self.roundings * (mass + slack + np.abs(least)))
 
-    def _steps(self, found: Bounds, noisy: bool, is_unit: bool) -> tuple[_Steps, Array | None]:
-        """Steps, and the sizes that the rows of the inputs are still to be multiplied with."""
-        start = self.nodes[0]
-        steps = _Steps(_spatial(start), (1, 1) if is_unit and start.type.rank == 4 else None)
-        place, split, sizes = 0, not is_unit, None
+    def _steps(self, found: Bounds, noisy: bool, is_unit: bool) -> tuple[_Made, Array | None]:
+        """Steps with their facts, and the sizes that the rows of the inputs are still to be multiplied with."""
+        place, parts, sizes = 0, [], None
         while place < len(self.nodes):
             points, count, is_flat = self._points(found, place, noisy)
             place += count
-            end = self.nodes[place - 1]
+            parts.append((points, place - 1, is_flat))
+        if len(points) == 1 and points[0].is_sizes:
+            parts[-1], sizes = ([], place - 1, is_flat), points[0].facts.get("before_sizes")
+        key = is_unit, tuple(p.bends for points, _, _ in parts for p in points), tuple(len(p) for p, _, _ in parts)
+        if key not in self.made:
+            self.made[key] = self._made(parts, is_unit)
+        steps, every = self.made[key], [p for points, _, _ in parts for p in points]
+        made = (_Step * len(steps.made))(*steps.made)
+        for k, p in zip(steps.places, every):
+            made[k].facts = p.packed
+        return _Made(made, steps.most, every), sizes
+
+    def _made(self, parts: Sequence[tuple[list[Point], int, bool]], is_unit: bool) -> _Steps:
+        start, split = self.nodes[0], not is_unit
+        steps = _Steps(_spatial(start), (1, 1) if is_unit and start.type.rank == 4 else None)
+        for points, place, is_flat in parts:
+            end = self.nodes[place]
             rule = self.rules.get(end)
             if is_flat or (isinstance(rule, Weighted) and rule.map.is_matrix):
                 steps.place()
             steps.value = _spatial(end)
-            if end.op == "input" and len(points) == 1 and points[0].is_sizes:
-                points, sizes = [], points[0].facts.get("before_sizes")
             for p in points:
-                steps.add(_POINT, p.facts, bends=int(p.bends), splits=int(p.bends and not split))
+                steps.places.append(len(steps.made))
+                steps.add(_POINT, bends=int(p.bends), splits=int(p.bends and not split))
                 split = split or p.bends
             if end.op != "input":
                 self._through(steps, end, _spatial(end.args[self.rules[end].operands[0]]))
@@ -173,7 +200,7 @@ class Descent:
             steps.add(_POINT)
         steps.made[0].splits |= int(not split)
         steps.add(_POINT)
-        return steps, sizes
+        return steps
 
     def _points(self, found: Bounds, place: int, noisy: bool) -> tuple[list[Point], int, bool]:
         """What happens to rows element by element, from a node to the next one that is not; how many
@@ -230,7 +257,7 @@ class Descent:
         """Rows of a sum or a padded value become those of its operand."""
         rule, part = self.rules[n], steps.part
         if isinstance(rule, Weighted) and rule.map.is_matrix:
-            steps.become(steps.add(_DENSE, {"weights": self._panels(n, rule)}), into, None)
+            steps.become(steps.add(_DENSE, weights=self._panels(n, rule)), into, None)
         elif isinstance(rule, Weighted):
             numbers = {
                 f"{name}_{axis}": int(n.attributes[f"{name}s"][d]) for name in ("stride", "dilation")
@@ -240,8 +267,8 @@ class Descent:
             if part is not None:
                 steps_of = zip(part, n.attributes["strides"], n.attributes["dilations"], kernel)
                 part = tuple((w - 1) * s + (k - 1) * d + 1 for w, s, d, k in steps_of)
-            weights = {"weights": self._panels(n, rule)}
-            steps.become(steps.add(_CONV, weights, kernel_y=kernel[0], kernel_x=kernel[1], **numbers), into, part)
+            numbers |= {"kernel_y": kernel[0], "kernel_x": kernel[1], "weights": self._panels(n, rule)}
+            steps.become(steps.add(_CONV, **numbers), into, part)
         else:
             before = n.attributes["before"]
             steps.become(steps.add(_PAD, before_y=before[2], before_x=before[3]), into, part)
@@ -250,8 +277,8 @@ class Descent:
             if prod(steps.part) >= prod(into[1:]):
                 steps.place()
 
-    def _panels(self, n: Node, rule: Weighted) -> Array:
-        """Weights as the code reads them: in panels of results, [panel][tap][output][result]."""
+    def _panels(self, n: Node, rule: Weighted) -> int:
+        """Where weights are as the code reads them: in panels of results, [panel][tap][output][result]."""
         if n not in self.packed:
             code = library()
             assert code is not None
@@ -261,7 +288,7 @@ class Descent:
             wide = np.zeros((taps, outputs, -(-inputs // tall) * tall))
             wide[:, :, :inputs] = w.transpose(2, 0, 1)
             self.packed[n] = np.ascontiguousarray(wide.reshape(taps, outputs, -1, tall).transpose(2, 0, 1, 3))
-        return self.packed[n]
+        return int(self.packed[n].ctypes.data)
 
 
 def facts_of(rule: Rule, n: Node, found: Bounds) -> Any:
@@ -285,7 +312,7 @@ def _pointer(x: Array | None) -> ctypes.c_void_p | None:
 
 
 def _run(
-    steps: _Steps, boxes: Array, units: Array | None, given: Array | None, ends: tuple[Array, Array] | None,
+    made: _Made, boxes: Array, units: Array | None, given: Array | None, ends: tuple[Array, Array] | None,
     reached: Array | None,
 ) -> Array:  # fmt: skip
     """Constants, slacks, masses and the least of the inputs, [4, rows]."""
@@ -296,8 +323,8 @@ def _run(
     real = (None if x is None else np.ascontiguousarray(x, np.float64) for x in (given, *(ends or (None, None))))
     given_arrays = [*whole, *real]
     done = code.edgec_backward(
-        (_Step * len(steps.made))(*steps.made), ctypes.c_int64(len(steps.made)), ctypes.c_int64(len(boxes)),
-        *map(_pointer, given_arrays), ctypes.c_int64(steps.most), _pointer(results), _pointer(reached),
+        made.steps, ctypes.c_int64(len(made.steps)), ctypes.c_int64(len(boxes)),
+        *map(_pointer, given_arrays), ctypes.c_int64(made.most), _pointer(results), _pointer(reached),
     )  # fmt: skip
     if not done:
         raise MemoryError

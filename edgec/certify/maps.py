@@ -230,6 +230,8 @@ def _convolved(n: Node, x: Array) -> Array:
     """A convolution of values [n, ...]: a matrix product for each tap, with channels last."""
     strides, dilations, groups = (n.attributes[k] for k in ("strides", "dilations", "groups"))
     w, (lead, outputs, *space) = n.args[1].value, n.type.shape
+    if groups == 1 and x.size * prod(w.shape[2:]) <= _CACHED:
+        return _by_columns(n, x, w)
     apart = w.reshape(groups, outputs // groups, w.shape[1], -1).transpose(3, 0, 2, 1)
     count = x.shape[0] * lead
     rows = np.ascontiguousarray(np.moveaxis(x.reshape(count, *x.shape[2:]), 1, -1))
@@ -239,6 +241,18 @@ def _convolved(n: Node, x: Array) -> Array:
         own = (slice(t * d, t * d + (k - 1) * s + 1, s) for t, d, s, k in steps)
         result += _mixed(rows[(slice(None), *own)], weights)
     return np.moveaxis(result, -1, 1).reshape(x.shape[0], *n.type.shape)
+
+
+def _by_columns(n: Node, x: Array, w: Array) -> Array:
+    """The same as one product with the windows as columns (im2col)."""
+    (strides, dilations), (lead, outputs, *space) = (n.attributes[k] for k in ("strides", "dilations")), n.type.shape
+    kernel, count = w.shape[2:], x.shape[0] * lead
+    x = np.ascontiguousarray(x.reshape(count, *x.shape[2:]))
+    along = x.strides[2:]
+    steps = (x.strides[0], x.strides[1], *(b * d for b, d in zip(along, dilations)), *(b * s for b, s in zip(along, strides)))
+    columns = np.lib.stride_tricks.as_strided(x, (count, x.shape[1], *kernel, *space), steps)
+    flat = w.reshape(outputs, -1) @ columns.reshape(count, -1, prod(space))
+    return np.asarray(flat.reshape(-1, *n.type.shape))
 
 
 def lifted(node: Node, count: int) -> Formula:

@@ -7,6 +7,7 @@ through everything that is computed from it, and becomes an infinite bound in an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Union
 
@@ -75,7 +76,7 @@ class Range:
         found = float((self.high + self.error).max(initial=-inf))
         return min(found, self.ceiling) if found == found else self.ceiling
 
-    @property
+    @cached_property
     def magnitude(self) -> Array:
         """The greatest absolute value, without the error."""
         return np.asarray(np.maximum(np.abs(self.low), np.abs(self.high)))
@@ -138,6 +139,8 @@ def _within(
     low: Array, high: Array, error: Array, sum: Sum | None, least: float, greatest: float,
     limits: tuple[float, float] = (-inf, inf),
 ) -> Range:  # fmt: skip
+    if limits == (-inf, inf) and (low - error >= least).all() and (high + error <= greatest).all():
+        return Range(low, high, error, sum)  # errors are not below zero
     inside = (np.maximum(low - error, limits[0]) >= least) & (np.minimum(high + error, limits[1]) <= greatest)
     inside &= (low >= least) & (high <= greatest)
     nothing = np.where(inside, 0.0, np.nan)
