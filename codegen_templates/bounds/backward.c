@@ -53,6 +53,13 @@ static inline vec chosen(mask m, vec a, vec b) { return (vec)(((mask)a & m) | ((
 static inline vec magnitude(vec x) { return (vec)((mask)x & ((mask){} + INT64_MAX)); }
 static inline vec all(double x) { return x - (vec){}; }
 
+/* Is a lane not zero? */
+static inline int any_lane(mask m) {
+    int64_t found = 0;
+    for (int l = 0; l < LANES; l++) found |= m[l];
+    return found != 0;
+}
+
 /* What is known of an element in all lanes: of whole values one number. */
 static inline __attribute__((always_inline)) vec fact(const double *facts, const int64_t *place) {
     vec found;
@@ -61,7 +68,8 @@ static inline __attribute__((always_inline)) vec fact(const double *facts, const
 }
 
 /* Elementwise: the constants and sizes of the rows as they are, slopes by their signs, and those of what they become. */
-static inline __attribute__((always_inline)) void point_of(const step *s, group *g, const int nv, const int is_part) {
+static inline __attribute__((always_inline)) void point_of(
+    const step *s, group *g, const int nv, const int is_part, const int has_all) {
     const int64_t inner = s->height * s->width, all_of = s->channels * s->value_height * s->value_width;
     const int64_t own = s->value_height * s->value_width, base = g->box * all_of;
     const double *before_bias = s->before_bias, *before_sizes = s->before_sizes ? s->before_sizes + base : 0;
@@ -85,28 +93,36 @@ static inline __attribute__((always_inline)) void point_of(const step *s, group 
         for (int64_t c = 0; c < s->channels; c++) {
             const int64_t e = c * inner + k;
             double *here = g->rows + e * nv * LANES;
+            if (!is_part && (has_all || low) && low[e] == 0 && high[e] == 0 &&
+                !((has_all || offset_low) && (offset_low[e] != 0 || offset_high[e] != 0))) {
+                for (int v = 0; v < nv; v++) { /* nothing passes */
+                    const vec r = *(vec *)(here + v * LANES);
+                    if (!has_all && before_bias) constant[v] += r * before_bias[e];
+                    if (has_all || before_sizes) slack[v] += magnitude(r) * before_sizes[e];
+                    *(vec *)(here + v * LANES) = (vec){};
+                }
+                continue;
+            }
             mask any = {};
             for (int v = 0; v < nv; v++) {
                 int64_t at[LANES];
                 if (is_part)
                     for (int l = 0; l < LANES; l++) at[l] = c * own + place[v * LANES + l];
                 vec r = *(vec *)(here + v * LANES);
-                if (before_bias) constant[v] += r * FACT(before_bias);
-                if (before_sizes) slack[v] += magnitude(r) * FACT(before_sizes);
-                if (low) {
+                if (!has_all && before_bias) constant[v] += r * FACT(before_bias);
+                if (has_all || before_sizes) slack[v] += magnitude(r) * FACT(before_sizes);
+                if (has_all || low) {
                     const mask up = r > 0;
-                    if (offset_low) offset[v] += r * chosen(up, FACT(offset_low), FACT(offset_high));
-                    r *= s->bends ? chosen(up, FACT(low), FACT(high)) : FACT(low);
+                    if (has_all || offset_low) offset[v] += r * chosen(up, FACT(offset_low), FACT(offset_high));
+                    r *= has_all || s->bends ? chosen(up, FACT(low), FACT(high)) : FACT(low);
                     *(vec *)(here + v * LANES) = r;
                 }
-                if (bias) later[v] += r * FACT(bias);
-                if (sizes) slack[v] += magnitude(r) * FACT(sizes);
-                any |= r != 0;
+                if (has_all || bias) later[v] += r * FACT(bias);
+                if (has_all || sizes) slack[v] += magnitude(r) * FACT(sizes);
+                if (is_part || !(has_all || low)) any |= r != 0;
             }
-            int64_t found = 0;
-            for (int l = 0; l < LANES; l++) found |= any[l];
             g->active[active] = (int32_t)e;
-            active += found != 0;
+            active += !is_part && (has_all || low) ? 1 : any_lane(any);
         }
     }
 #undef FACT
@@ -256,8 +272,10 @@ static inline __attribute__((always_inline)) void least_of(
     } while (0)
 
 static __attribute__((noinline)) void point(const step *s, group *g) {
-    if (s->is_part) BY_VECTORS(g->vectors, point_of(s, g, n, 1));
-    else BY_VECTORS(g->vectors, point_of(s, g, n, 0));
+    const int has_all = s->bends && !s->before_bias && s->before_sizes && s->offset_low && s->bias && s->sizes;
+    if (s->is_part) BY_VECTORS(g->vectors, point_of(s, g, n, 1, 0));
+    else if (has_all) BY_VECTORS(g->vectors, point_of(s, g, n, 0, 1)); /* a ReLU behind a sum and a bias */
+    else BY_VECTORS(g->vectors, point_of(s, g, n, 0, 0));
 }
 
 static __attribute__((noinline)) void dense(
