@@ -207,7 +207,8 @@ class Descent:
         nodes that are, and whether one of them is a reshape."""
         start = self.nodes[place]
         if place and start in found.points:
-            return found.points[start]
+            kept: tuple[list[Point], int, bool] = found.points[start]
+            return kept
         points, boxes, is_flat = [Point()], found.domain.boxes, False
         for k in range(place, len(self.nodes)):
             n = self.nodes[k]
@@ -348,7 +349,7 @@ def _has_step(n: Node, rule: Rule, k: int) -> bool:
         return rule.operands == (k,) and n.args[k].type.shape == n.type.shape
     if isinstance(rule, Weighted):
         is_plain = n.op == "conv" and n.type.rank == 4 and n.type.shape[0] == 1 and n.attributes["groups"] == 1
-        return k == 0 and (rule.map.is_matrix and prod(n.type.shape[:-1]) == 1 or is_plain)
+        return k == 0 and ((rule.map.is_matrix and prod(n.type.shape[:-1]) == 1) or is_plain)
     if not isinstance(rule, Moved) or rule.move.offset is not None:
         return False
     if n.op == "pad":

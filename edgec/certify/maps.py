@@ -249,7 +249,12 @@ def _by_columns(n: Node, x: Array, w: Array) -> Array:
     kernel, count = w.shape[2:], x.shape[0] * lead
     x = np.ascontiguousarray(x.reshape(count, *x.shape[2:]))
     along = x.strides[2:]
-    steps = (x.strides[0], x.strides[1], *(b * d for b, d in zip(along, dilations)), *(b * s for b, s in zip(along, strides)))
+    steps = (
+        x.strides[0],
+        x.strides[1],
+        *(b * d for b, d in zip(along, dilations)),
+        *(b * s for b, s in zip(along, strides)),
+    )
     columns = np.lib.stride_tricks.as_strided(x, (count, x.shape[1], *kernel, *space), steps)
     flat = w.reshape(outputs, -1) @ columns.reshape(count, -1, prod(space))
     return np.asarray(flat.reshape(-1, *n.type.shape))

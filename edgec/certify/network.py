@@ -72,7 +72,7 @@ class Network:
         self.stored = stored_values(plan)
         self.fixed: dict[Node, Array] = {}
         #: The same as ranges, once they were needed.
-        self.exactly: dict[Node, Range] = {}
+        self.as_ranges: dict[Node, Range] = {}
         #: Are all values of a node whole numbers?
         self.whole: dict[Node, bool] = {}
         self.rules: dict[Node, Rule] = {}
@@ -125,9 +125,9 @@ class Network:
         wanted = self._wanted if tighten else frozenset()
         for n in self.order:
             if n in self.fixed:
-                if n not in self.exactly:
-                    self.exactly[n] = exact(self.fixed[n])
-                found.seen[n] = found.exact[n] = self.exactly[n]
+                if n not in self.as_ranges:
+                    self.as_ranges[n] = exact(self.fixed[n])
+                found.seen[n] = found.exact[n] = self.as_ranges[n]
                 continue
             if n.op == "input":
                 low, high = domain.of(self._input(n))

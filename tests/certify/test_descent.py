@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import small_graphs as g
-from bounded import box, eye, left_by, network
+from bounded import eye, left_by, network
 from chance import RANDOM
 
 from edgec.certify import descent, domain, rules
@@ -22,7 +22,9 @@ from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.registry import node
 
 
-def _conv(x: Node, outputs: int, kernel: int, stride: int = 1, dilation: int = 1, pad: tuple[int, int] = (1, 1)) -> Node:
+def _conv(
+    x: Node, outputs: int, kernel: int, stride: int = 1, dilation: int = 1, pad: tuple[int, int] = (1, 1)
+) -> Node:
     if any(pad):
         x = node("pad", x, before=(0, 0, *pad), after=(0, 0, *pad[::-1]), value=0.0)
     w = g.weights(outputs, x.type.shape[1], kernel, kernel + 1, scale=0.4)
@@ -65,7 +67,10 @@ def _images() -> Graph:
 
 def _domain(net: Network, count: int) -> Domain:
     (n,) = net.inputs.values()
-    center, eps = RANDOM.standard_normal((count, *n.type.shape)), RANDOM.uniform(0.01, 0.3, (count, *(1,) * n.type.rank))
+    center, eps = (
+        RANDOM.standard_normal((count, *n.type.shape)),
+        RANDOM.uniform(0.01, 0.3, (count, *(1,) * n.type.rank)),
+    )
     return Domain({n: center - eps}, {n: center + eps})
 
 
