@@ -48,8 +48,6 @@ class Joint(Network):
     Raises ModelError where inputs or outputs differ, or for operators without bounds.
     """
 
-    is_plain = False
-
     def __init__(
         self,
         plan: Plan,
@@ -57,6 +55,7 @@ class Joint(Network):
         samples: Sequence[Mapping[str, Array]],
         orders: Mapping[Node, Order] | None = None,
     ) -> None:
+        self.is_plain = False
         super().__init__(plan, orders)
         _refuse_others(plan.graph, reference)
         inputs = {str(n.attributes["name"]): n for n in plan.graph.inputs}
