@@ -212,7 +212,7 @@ def main() -> None:
     models = [f"{f.name}.onnx:{f.eps:g}" + f":{f.boxes}" * (f.boxes > 1) for f in found]
     words = ["python", "-m", "benchmarks.certify.peers", "--repeat", str(asked.repeat), *models]
     if asked.write:
-        asked.write.write_text(page(found, shlex.join([*words, "--write", asked.write.name])))
+        asked.write.write_text(page(found, shlex.join([*words, "--write", f"docs/results/{asked.write.name}"])))
 
 
 if __name__ == "__main__":

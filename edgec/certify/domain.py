@@ -41,18 +41,20 @@ class Domain:
         center = None if self.center is None else part(self.center)
         return Domain(part(self.low), part(self.high), center, self.radius)
 
+    def middle(self, n: Node) -> tuple[Array, Array]:
+        """The middle of the box of an input and how far it reaches, [boxes, elements], with what a sum of products with
+        rows loses by rounding."""
+        low, high = (x.reshape(x.shape[0], -1) for x in self.of(n))
+        middle = (low + high) / 2
+        slack = 4 * U64 * (low.shape[1] + 8)
+        return middle, np.maximum(high - middle, middle - low) + slack * np.maximum(np.abs(low), np.abs(high))
+
     def least(self, rows: Mapping[Node, Array], shape: tuple[int, ...]) -> Array:
         """Lower bounds [boxes, rows] of the sum of rows times inputs."""
         total = np.zeros(shape)
         for n, row in rows.items():
-            low, high = self.low[n], self.high[n]
-            middle = (low + high) / 2
-            radius = np.maximum(high - middle, middle - low)
-            size = np.maximum(np.abs(low), np.abs(high))
-            flat = (row.reshape(*shape, -1), *(x.reshape(x.shape[0], -1, 1) for x in (middle, radius, size)))
-            slack = 4 * U64 * (flat[0].shape[-1] + 8)
-            absolute = np.abs(flat[0])
-            total += (flat[0] @ flat[1] - absolute @ (flat[2] + slack * flat[3]))[..., 0]
+            flat = (row.reshape(*shape, -1), *(x[:, :, None] for x in self.middle(n)))
+            total += (flat[0] @ flat[1] - np.abs(flat[0]) @ flat[2])[..., 0]
         if self.radius is None or self.center is None or not rows:
             return total
         around, squares = np.zeros(shape), np.zeros(shape)

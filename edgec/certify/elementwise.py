@@ -70,11 +70,15 @@ Ranged = Callable[[Place, Sequence[Range]], Range]
 
 def aligned(x: Array, rank: int) -> Array:
     """An operand [boxes, ...] with as many dimensions as a result of ``rank`` has."""
+    if x.ndim == rank + 1:
+        return x
     return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
 
 def stretched(r: Range, rank: int) -> Range:
     """The same of a range."""
+    if r.low.ndim == rank + 1:
+        return r
     parts = r.sum
     if parts is not None:
         parts = replace(parts, carried=aligned(parts.carried, rank), mass=aligned(parts.mass, rank))

@@ -55,6 +55,7 @@ class Joint(Network):
         samples: Sequence[Mapping[str, Array]],
         orders: Mapping[Node, Order] | None = None,
     ) -> None:
+        self.is_plain = False
         super().__init__(plan, orders)
         _refuse_others(plan.graph, reference)
         inputs = {str(n.attributes["name"]): n for n in plan.graph.inputs}

@@ -47,6 +47,9 @@ class Map:
 
     def __call__(self, x: Array) -> Array:
         """The results [n, ...] for operands ``x`` [n, ...]."""
+        if self.is_matrix:
+            w = self.node.args[1].value
+            return np.asarray((x.reshape(-1, w.shape[0]) @ w).reshape(*x.shape[:-1], w.shape[1]))
         return _in_pieces(x, self.node.type.shape, lambda part: _applied(self.node, {self.operand: part}))
 
     @cached_property
@@ -59,7 +62,7 @@ class Map:
         assert back is not None
         return seed, _folded(back)
 
-    @property
+    @cached_property
     def is_matrix(self) -> bool:
         """Is it a product with a constant matrix from the right?"""
         return self.node.op == "matmul" and self.k == 0 and self.node.args[1].type.rank == 2
@@ -201,12 +204,60 @@ def _applied(result: Node, given: Mapping[Node, Array]) -> Array:
         elif n.op == "matmul" and n.args[1].is_const and n.args[1].type.rank == 2:
             x, w = values[n.args[0]], n.args[1].value
             values[n] = (x.reshape(-1, w.shape[0]) @ w).reshape(*x.shape[:-1], w.shape[1])
+        elif n.op == "conv" and n.args[1].is_const and not n.args[0].is_const:
+            values[n] = _convolved(n, values[n.args[0]])
+        elif n.op == "reshape" and not n.args[0].is_const:
+            values[n] = values[n.args[0]].reshape(count, *n.type.shape)
+        elif n.op == "pad" and not n.args[0].is_const:
+            values[n] = _padded(n, values[n.args[0]])
         elif is_procedure(n.op):
             rows = ([values[a] if a.is_const else values[a][k] for a in n.args] for k in range(count))
             values[n] = np.stack([evaluate_node(n, row) for row in rows])
         else:
             values[n] = evaluate_formula(lifted(n, count), [values[a] for a in n.args].__getitem__)
     return values[result]
+
+
+def _padded(n: Node, x: Array) -> Array:
+    """Values [n, ...] with others around them."""
+    found = np.full((x.shape[0], *n.type.shape), float(n.attributes["value"]))
+    places = zip(n.attributes["before"], x.shape[1:])
+    found[(slice(None), *(slice(b, b + k) for b, k in places))] = x
+    return found
+
+
+def _convolved(n: Node, x: Array) -> Array:
+    """A convolution of values [n, ...]: a matrix product for each tap, with channels last."""
+    strides, dilations, groups = (n.attributes[k] for k in ("strides", "dilations", "groups"))
+    w, (lead, outputs, *space) = n.args[1].value, n.type.shape
+    if groups == 1 and x.size * prod(w.shape[2:]) <= _CACHED:
+        return _by_columns(n, x, w)
+    apart = w.reshape(groups, outputs // groups, w.shape[1], -1).transpose(3, 0, 2, 1)
+    count = x.shape[0] * lead
+    rows = np.ascontiguousarray(np.moveaxis(x.reshape(count, *x.shape[2:]), 1, -1))
+    result = np.zeros((count, *space, outputs))
+    for tap, weights in zip(product(*(range(k) for k in w.shape[2:])), apart):
+        steps = zip(tap, dilations, strides, space)
+        own = (slice(t * d, t * d + (k - 1) * s + 1, s) for t, d, s, k in steps)
+        result += _mixed(rows[(slice(None), *own)], weights)
+    return np.moveaxis(result, -1, 1).reshape(x.shape[0], *n.type.shape)
+
+
+def _by_columns(n: Node, x: Array, w: Array) -> Array:
+    """The same as one product with the windows as columns (im2col)."""
+    (strides, dilations), (lead, outputs, *space) = (n.attributes[k] for k in ("strides", "dilations")), n.type.shape
+    kernel, count = w.shape[2:], x.shape[0] * lead
+    x = np.ascontiguousarray(x.reshape(count, *x.shape[2:]))
+    along = x.strides[2:]
+    steps = (
+        x.strides[0],
+        x.strides[1],
+        *(b * d for b, d in zip(along, dilations)),
+        *(b * s for b, s in zip(along, strides)),
+    )
+    columns = np.lib.stride_tricks.as_strided(x, (count, x.shape[1], *kernel, *space), steps)
+    flat = w.reshape(outputs, -1) @ columns.reshape(count, -1, prod(space))
+    return np.asarray(flat.reshape(-1, *n.type.shape))
 
 
 def lifted(node: Node, count: int) -> Formula:

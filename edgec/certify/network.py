@@ -8,8 +8,9 @@ are carried along (`Range.error`), as what it computes there may differ from one
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from math import inf, prod
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from edgec.certify.backward import Backward
 from edgec.certify.bounds import Bounds, Known, Passed, Shares
 from edgec.certify.choose import is_known, is_whole, read_by_sums, rule
+from edgec.certify.descent import Descent, descent
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES
 from edgec.certify.patches import Patch, Picked, Window, cut, embedded
@@ -37,6 +39,8 @@ _TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32"
 _ONCE = frozenset({"reshape", "transpose", "slice", "pad", "concat"})
 #: The most numbers of rows for which ranges are tightened.
 _MOST = 1 << 33
+#: Multiply-adds of rows in compiled code until the time is looked at.
+_WORK = 1 << 33
 #: The part of the elements of a value up to which those that matter are picked.
 _PICKED = 0.8
 
@@ -46,6 +50,9 @@ class Network:
 
     Raises ModelError for what has no bounds, by name.
     """
+
+    #: Do rows pass each node by its rule alone?
+    is_plain = True
 
     def __init__(self, plan: Plan, orders: Mapping[Node, Order] | None = None) -> None:
         self.orders = orders or {}
@@ -64,11 +71,17 @@ class Network:
                 self.before[f"before {name}"] = found[0]
         self.stored = stored_values(plan)
         self.fixed: dict[Node, Array] = {}
+        #: The same as ranges, once they were needed.
+        self.as_ranges: dict[Node, Range] = {}
         #: Are all values of a node whole numbers?
         self.whole: dict[Node, bool] = {}
         self.rules: dict[Node, Rule] = {}
+        self.ways: dict[Node, Descent | None] = {}
+        self.sizes: dict[Node, int] = {}
         refuse_kinds(plan)
         self._make(graph, _settling(self.order, graph.users(), self.stored))
+        for n in self.outputs.values():
+            self._way(n)  # the code is compiled before time is counted
 
     def _make(self, graph: Graph, settles: Collection[Node], folds: bool = False) -> None:
         """Rules of the nodes of a graph; ``settles`` as `Place` says, ``folds``: what no input changes is evaluated."""
@@ -111,10 +124,12 @@ class Network:
     def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
         """The ranges of all values; with ``tighten``, those that planes are made of by linear bounds too, in time."""
         found, known = Bounds(domain), known or {}
-        wanted = self._wanted() if tighten else set()
+        wanted = self._wanted if tighten else frozenset()
         for n in self.order:
             if n in self.fixed:
-                found.seen[n] = found.exact[n] = exact(self.fixed[n])
+                if n not in self.as_ranges:
+                    self.as_ranges[n] = exact(self.fixed[n])
+                found.seen[n] = found.exact[n] = self.as_ranges[n]
                 continue
             if n.op == "input":
                 low, high = domain.of(self._input(n))
@@ -145,10 +160,11 @@ class Network:
         else:
             found.seen[n] = own
 
-    def _wanted(self) -> set[Node]:
+    @cached_property
+    def _wanted(self) -> frozenset[Node]:
         """The nodes whose ranges planes are made of, where intervals are not as tight already."""
         operands = {n.args[k] for n, r in self.rules.items() if not r.is_linear for k in r.operands}
-        return {n for n in operands if n in self.rules and not self._is_chain(n)}
+        return frozenset(n for n in operands if n in self.rules and not self._is_chain(n))
 
     def _is_chain(self, n: Node) -> bool:
         """Is it made of an input by linear operators with one operand each? Then its range is as tight as rows are."""
@@ -175,6 +191,13 @@ class Network:
         if not chosen.size or chosen.size * self._size(n) * boxes > _MOST:
             return own
         low, high = (x.reshape(boxes, -1).copy() for x in (own.low, own.high))
+        way = self._way(n) if found.domain.radius is None else None
+        if way is not None:
+            for place in _pieces(open, max(1, _WORK // way.work)):
+                if self.is_late:
+                    break
+                low[place], high[place] = way.ends(found, *place)
+            return met(own, low.reshape(own.low.shape), high.reshape(own.high.shape))
         for unit in units(self, n, open):
             if self.is_late:
                 break
@@ -185,8 +208,16 @@ class Network:
             low[place], high[place] = value[:, :half][there], -value[:, half:][there]
         return met(own, low.reshape(own.low.shape), high.reshape(own.high.shape))
 
+    def _way(self, n: Node) -> Descent | None:
+        """The way that rows of a node pass back in compiled code, if there is one."""
+        if n not in self.ways:
+            self.ways[n] = descent(n, self.rules, self.fixed, len(self.order)) if self.is_plain else None
+        return self.ways[n]
+
     def _size(self, n: Node) -> int:
-        return sum(prod(a.type.shape) for a in self._below(n))
+        if n not in self.sizes:
+            self.sizes[n] = sum(prod(a.type.shape) for a in self._below(n))
+        return self.sizes[n]
 
     def _width(self, n: Node) -> int:
         return max((prod(a.type.shape) for a in self._below(n)), default=1)
@@ -216,6 +247,12 @@ class Network:
         elements...] and limits c of nodes for which p * (value - c) is known not to be above zero in a box: to add it
         makes a bound no greater than it may be (Lagrange's multipliers; Wang et al., "Beta-CROWN", 2021).
         """
+        if len(rows) == 1 and noisy and not shares and watched is None and pulls is None:
+            ((n, row),) = rows.items()
+            way = self._way(n)
+            if way is not None:
+                least, reached = way.back(row, found)
+                return least, {way.input: reached}
         run = Backward(self, found, {n: Patch(r) for n, r in rows.items()}, shares)
         least = run.run(noisy, watched, pulls)
         return least, {n: p.rows for n, p in run.reached.items()}
@@ -294,6 +331,13 @@ class Network:
                 if mask.any():
                     masks[n] = mask
         return masks
+
+
+def _pieces(open: Array, most: int) -> Iterator[tuple[Array, Array]]:
+    """The boxes and the elements that are open, so many at a time."""
+    box, element = np.nonzero(open)
+    for k in range(0, len(box), most):
+        yield box[k : k + most], element[k : k + most]
 
 
 def _within_whole(r: Range) -> Range:

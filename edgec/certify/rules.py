@@ -170,12 +170,13 @@ class Elementwise(Rule):
         rank = self.place.node.type.rank
         with np.errstate(all="ignore"):
             found = RANGES[self.place.node.op](self.place, [stretched(a, rank) for a in args])
-        shape = (found.low.shape[0], *self.place.node.type.shape)
-        low, high, error = (np.broadcast_to(x, shape) for x in (found.low, found.high, found.error))
-        parts = found.sum
+        shape, parts = (found.low.shape[0], *self.place.node.type.shape), found.sum
+        arrays = (found.low, found.high, found.error, *((parts.carried, parts.mass) if parts is not None else ()))
+        if all(x.shape == shape for x in arrays):
+            return found
+        low, high, error, *rest = (np.broadcast_to(x, shape) for x in arrays)
         if parts is not None:
-            carried, mass = (np.broadcast_to(x, shape) for x in (parts.carried, parts.mass))
-            parts = replace(parts, carried=carried, mass=mass)
+            parts = replace(parts, carried=rest[0], mass=rest[1])
         return replace(found, low=low, high=high, error=error, sum=parts)
 
     def planes(self, args: Ranges, share: Array | None = None) -> Planes:

@@ -23,8 +23,8 @@ from edgec.progress import Progress
 Status = Literal["holds", "violated", "unknown"]
 #: The part of the time in which open parts are attacked again.
 ATTACKS = 0.1
-#: Weight of the width of an input beside the whole box, where the one that is cut is chosen.
-BENT = 0.5
+#: The least slope of an input beside the greatest one, both times the whole box, where the one that is cut is chosen.
+FLAT = 0.03
 #: Boxes that are bounded together.
 BATCH = 512
 #: Inputs with any width up to which their box is cut; networks of more inputs are cut at their choices.
@@ -119,7 +119,7 @@ def _cut(
     """The box of the inputs cut into halves until bounds decide every part.
 
     A part is cut along the input whose width moves the bound of its best condition most. The bends that a bound loses
-    by do not show in its slope, so an input that is still wide beside the whole box counts for more.
+    by do not show in its slope, so that of no input counts for less than a part of the greatest.
     """
     flat, sides = _Flat(network), _Sides(network)
     lows, highs = flat.joined(case.domain(network.inputs))
@@ -154,9 +154,9 @@ def _cut(
         if found is not None:
             return ending.answer("violated", margin, parts, inputs=found)
         width = high - low
-        moved = np.abs(np.nan_to_num(slope)) * width
-        bent = moved.sum(axis=1, keepdims=True) + 1e-9
-        element = np.argmax(moved + BENT * bent * width / whole, axis=1)
+        steepness = np.abs(np.nan_to_num(slope)) * whole
+        least_of_all = FLAT * steepness.max(axis=1, keepdims=True) + 1e-300
+        element = np.argmax(np.maximum(steepness, least_of_all) * (width / whole), axis=1)
         at = np.arange(len(low))
         middle = (low[at, element] + high[at, element]) / 2
         if np.any((middle <= low[at, element]) | (middle >= high[at, element])):

@@ -121,6 +121,17 @@ def _wide(seed_scale: float) -> tuple[Graph, dict[str, np.ndarray], int]:
     return graph, center, int(run_graph(graph, center)["y0"].argmax())
 
 
+def test_an_input_that_no_slope_shows_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound has no slope by the second input, by which alone it loses; the first one is steep and loses nothing."""
+    first = np.array([[0, 0, 0, 0, 1], [1, -1, 2, -2, 0]], np.float32)
+    second = np.array([[1], [1], [-0.5], [-0.5], [0.4]], np.float32)
+    graph = g.graph(node("matmul", g.relu(node("matmul", g.value("x", 1, 2), constant(first))), constant(second)))
+    found = _decide(graph, _case([0.5, -1], [1, 1], 0.1))
+    assert found.status == "holds" and found.parts < 400
+    monkeypatch.setattr(search, "FLAT", 0.0)  # planted: slopes alone
+    assert _decide(graph, _case([0.5, -1], [1, 1], 0.1), 0.5).status == "unknown"
+
+
 def _decided(
     graph: Graph, center: dict[str, np.ndarray], label: int, eps: float, seconds: float = 3.0
 ) -> search.Verdict:
