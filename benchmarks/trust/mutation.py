@@ -17,8 +17,6 @@ import ast
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +31,7 @@ from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.trust import covering
 from benchmarks.trust.mutants import Mutant, everywhere
 from benchmarks.trust.near import near
+from benchmarks.trust.warm import Warm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +69,7 @@ class Judge:
 
     def __init__(self, copy: Path, cache: Path, seconds: float) -> None:
         self.copy, self.seconds, self.known = copy, seconds, cache / SOUND
+        self.warm = Warm(copy, covering.environment(copy))
         self.sound: dict[str, bool] = {}
         if self.known.is_file():
             self.sound = json.loads(self.known.read_text(encoding="utf-8"))
@@ -93,20 +93,14 @@ class Judge:
         """The first test that fails, or how the run ended else; None where it ends well."""
         left_out = [f"--deselect={test}" for test in without]
         options = ["-x", "--tb=no", "-rfE", "-n", "0", *covering.limit(self.seconds)]
-        process = subprocess.Popen(
-            covering.pytest_command(*options, *left_out, *tests), cwd=self.copy, env=covering.environment(self.copy),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-        )  # fmt: skip
-        try:
-            said, _ = process.communicate(timeout=LEAST + TIMES * self.seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        command = covering.pytest_arguments(*options, *left_out, *tests)
+        code, said = self.warm.run(command, LEAST + TIMES * self.seconds)
+        if code is None:
             return "time"
-        if process.returncode in (0, NONE_RAN):
+        if code in (0, NONE_RAN):
             return None
         lines = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        return lines[0].partition(" - ")[0].partition(" ")[2] if lines else f"exit code {process.returncode}"
+        return lines[0].partition(" - ")[0].partition(" ")[2] if lines else f"exit code {code}"
 
     def is_sound(self, test: str) -> bool:
         """Does it pass where no mutant is? What is no test (a crash, a limit of time) is taken to."""

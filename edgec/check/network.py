@@ -47,6 +47,8 @@ from edgec.text import counted, on_threads
 Arrays = dict[str, np.ndarray]
 #: Relative errors up to this may be rounding that a network amplifies; beyond it, something is wrong.
 ROUNDING = 1e-2
+#: Random inputs of one check at most: all are in memory.
+MOST_SAMPLES = 10_000
 #: Name of the reference where no runtime is one.
 IN_NUMPY = "the graph in numpy"
 
@@ -111,8 +113,8 @@ def inputs_for(
 ) -> list[Arrays]:
     """The inputs to check with: those given (``way`` is that from pictures and sounds), or ``samples`` random ones."""
     if given is None:
-        if samples < 1:
-            raise UsageError(f"{samples} samples cannot be checked", hint="give 1 or more")
+        if not 1 <= samples <= MOST_SAMPLES:
+            raise UsageError(f"{samples} samples cannot be checked", hint=f"give 1 to {MOST_SAMPLES}")
         return [random_inputs(graph, seed + k) for k in range(samples)]
     return given_inputs(graph, given, way) if isinstance(given, (str, Path)) else split_samples(graph, given)
 
