@@ -63,7 +63,7 @@ def require(name: str, value: Any, kinds: Sequence[Any]) -> None:
     if not any(fits(kind, value) for kind in kinds):
         words = " or ".join(WORDS.get(kind, f"a {kind.__name__}") for kind in kinds if kind is not type(None))
         raise UsageError(f"'{name}' cannot be {value!r}", hint=f"it is {words}")
-    if name in _COUNTS and isinstance(value, Real) and not value >= 0:  # NaN is not either
+    if name in _COUNTS and isinstance(value, (int, float, Integral)) and not float(value) >= 0:  # NaN is not either
         raise UsageError(f"'{name}' cannot be {value}", hint="it is 0 or more")
 
 
