@@ -12,7 +12,7 @@ from edgec.compress.compress import Compressed
 from edgec.ops import node
 
 
-@pytest.mark.parametrize("report, pruned, rounded", product((None, "some"), (None, "some"), (False, True)))
+@pytest.mark.parametrize("report, pruned, rounded", list(product((None, "some"), (None, "some"), (False, True))))
 def test_any_change_is_one(report: Any, pruned: Any, rounded: bool) -> None:
     plain = graph(node("neg", value("x", 4)))
     found = Compressed(plain, report, pruned=pruned, has_rounded_weights=rounded)

@@ -29,7 +29,7 @@ KINDS = {"scatter_elements": {"axis": 0}, "scatter_nd": {}}
     [
         ("f32", "i32", "last", "updates of type i32 for elements of type f32"),
         ("f32", "f32", "middle", "cannot be combined by 'middle'"),
-        ("bf16", "bf16", "add", "combining updates of bf16"),
+        ("i4", "i4", "add", "combining updates of i4"),
     ],
 )
 def test_what_has_no_meaning_is_refused(kind: str, dtype: str, updates: str, combine: str, said: str) -> None:

@@ -15,7 +15,7 @@ from edgec.schedule.halo_fill import _slab
 
 @pytest.mark.parametrize("shape", [(1,), (5,), (3, 4), (2, 1, 3), (1, 1), (2, 3, 4)])
 def test_loops_of_a_slab_are_those_of_its_box(shape: tuple[int, ...]) -> None:
-    """Boxes at any place in a buffer that is larger, with dimensions in any order: merged loops reach the same places."""
+    """Boxes at any place of a larger buffer, dimensions in any order: merged loops reach the same places."""
     full = [n + 2 for n in shape]
     for order in {tuple(range(len(shape))), tuple(reversed(range(len(shape))))}:
         strides, step = [0] * len(shape), 1
