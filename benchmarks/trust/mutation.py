@@ -30,7 +30,7 @@ from benchmarks import ROOT
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.trust import covering
 from benchmarks.trust.mutants import Mutant, everywhere
-from benchmarks.trust.near import near
+from benchmarks.trust.near import named_for, near
 from benchmarks.trust.warm import Warm
 
 if TYPE_CHECKING:
@@ -47,10 +47,14 @@ TIMES, LEAST = 12.0, 300.0
 
 
 def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
-    """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files."""
+    """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files.
+
+    Files that are named for the module, or import it, come after those that execute the line.
+    """
     for line in range(mutant.line, mutant.last_line + 1):
         if found := covered.tests(mutant.file, line, seconds):
-            return found
+            files = {test.partition("::")[0] for test in found}  # others may be newer than the records
+            return [*found, *(f for f in named_for(copy, mutant.file) if f not in files)]
     of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
     is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
     if found := covered.some(of_file, seconds) if is_module_level else []:

@@ -23,8 +23,9 @@ from benchmarks import ROOT
 from benchmarks.alone import Row, read_rows
 from benchmarks.table import markdown
 from benchmarks.trust.cases import CASES
-from benchmarks.trust.covering import default_folder
+from benchmarks.trust.covering import default_folder, tree
 from benchmarks.trust.equivalent import REASONS
+from benchmarks.trust.mutants import everywhere
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED
 from benchmarks.trust.mutation import ROWS as MUTANTS
 from benchmarks.trust.planted import NO_FAULTS
@@ -139,6 +140,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = p.parse_args(arguments)
     rules = json.loads(RULES.read_text(encoding="utf-8"))["rules"]
     planted, mutants = (read_rows(options.cache / name) for name in (PLANTED, MUTANTS))
+    if mutants:  # those that are none by the rules of today are left out
+        known = {m.name for m in everywhere(tree(options.cache), 1)}
+        mutants = {name: row for name, row in mutants.items() if name in known}
     text = page(planted, list(mutants.values()), rules)
     if options.write is not None and options.write.is_file():
         missing = [title for title, rows in ((FAULTS, planted), (MISTAKES, mutants)) if not rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
 from benchmarks.trust.near import near
 from benchmarks.trust.page import kept, page
+from benchmarks.trust.warm import Warm
 from edgec.resources import data_folder
 
 TEXT = '''"""A docstring of 3 < 4."""
@@ -47,6 +49,8 @@ def test_every_mutant_is_one_change_that_python_reads(tmp_path: Path) -> None:
         ("def f(progress):\n    progress('a', 1 / 2)\n", "words"),
         ("@dataclass(frozen=True)\nclass A:\n    pass\n", "declared"),
         ("SECONDS = 20.5\n", "patience"),
+        ("_DOUBLINGS, _HALVINGS = 6, 8\n", "searches"),
+        ("def seconds_of(a) -> float:\n    return 3e-5\n", "prices"),
         ("def f(a):\n    return a < 1e-6\n", "chance"),
         ("def f(a):\n    return bool(a.get('sorted', 1))\n", "truth"),
     ],
@@ -57,6 +61,7 @@ def test_equivalent_places_have_no_mutants(text: str, reason: str, tmp_path: Pat
     found = mutants(tmp_path, "m.py")
     assert {m.kind for m in found} <= ({"constant"} if reason == "chance" else set())
     like = {"drawn(random": "drawn(x", "progress(": "store(", "frozen": "other", "SECONDS": "LANES", "1e-6": "1.0"}
+    like |= {"HALVINGS": "LANES", "seconds_of": "width_of"}
     for old, new in {**like, "bool(": "int("}.items():
         text = text.replace(old, new)
     (tmp_path / "m.py").write_text(text, encoding="utf-8")
@@ -97,6 +102,23 @@ def test_files_of_tests_come_in_turns_the_narrowest_first() -> None:
     assert covered.tests("m.py", 4, 0.75) == ["a::narrow", "b::only"]
     assert covered.tests("m.py", 4, 0.85) == ["a::wide", "a::narrow", "b::only"]
     assert covered.tests("m.py", 4, 0.1) == ["a::narrow"]
+
+
+def test_runs_in_copies_of_a_process(tmp_path: Path) -> None:
+    """What passes, fails, ends the process or takes too long is told apart; each run is as fresh as the first."""
+    (tmp_path / "test_a.py").write_text(
+        "import os, time\n\ndef test_right():\n    pass\n\ndef test_wrong():\n    assert 0\n\n"
+        "def test_ends():\n    os.kill(os.getpid(), 9)\n\ndef test_long():\n    time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    warm = Warm(tmp_path, {**os.environ, "PYTHONPATH": str(Path(edgec.__file__).parents[1])})
+    runs = (("right", 60, 0), ("wrong", 60, 1), ("ends", 60, -9), ("long", 3, None), ("right", 60, 0))
+    for name, seconds, code in runs:
+        found, said = warm.run(["-q", "-p", "no:cacheprovider", f"test_a.py::test_{name}"], seconds)
+        assert found == code and ("1 passed" in said or "test_" in said or code in (-9, None))
+    assert warm.process.stdin is not None
+    warm.process.stdin.close()
+    assert warm.process.wait(30) == 0
 
 
 def test_the_sample_of_a_seed_is_always_the_same() -> None:
