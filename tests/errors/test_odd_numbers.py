@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from small_models import model, node, tensor_input
 from typer.testing import CliRunner
 
 import edgec
@@ -67,9 +70,18 @@ def test_rounds_are_some_and_no_more_than_calls() -> None:
         (["kernel", "f32 y[i] = 2 * a[i]", "--size", "i=4,k=3"], "there is no index 'k'"),
         (["bench", DIGITS, "--rounds", "999999999"], "999999999 rounds are too many"),
         (["advise", DIGITS, "--seconds", "nan"], "'seconds' cannot be nan"),
+        (["advise", DIGITS, "--seconds", "1", "--link", "nope"], "'nope' names no link"),
+        (["trust", "not/here"], "not/here: there is no edgec.toml here"),
         (["certify", DIGITS, "--inputs", "x.npz", "--eps", "0.1", "--seed", "-1"], "'seed' cannot be -1"),
     ],
 )
 def test_options_without_meaning(arguments: list[str], said: str) -> None:
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2 and said in done.output
+
+
+def test_a_network_without_elements_has_no_kernel_to_time(tmp_path: Path) -> None:
+
+    onnx.save(model([node("Relu", ["x"], ["y"])], [tensor_input("x", [0, 8])]), tmp_path / "none.onnx")
+    done = CliRunner().invoke(app, ["profile", str(tmp_path / "none.onnx"), "--seconds", "0.1"])
+    assert done.exit_code == 2 and "there is nothing to time" in done.output and "give other shapes" in done.output
