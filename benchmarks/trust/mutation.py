@@ -17,6 +17,7 @@ import ast
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -49,10 +50,10 @@ TIMES, LEAST = 12.0, 300.0
 def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
     """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files.
 
-    Files that are named for the module, or import it, come after those that execute the line.
+    Files that are named for the module, or import it, come after those that execute the line and share its time.
     """
     for line in range(mutant.line, mutant.last_line + 1):
-        if found := covered.tests(mutant.file, line, seconds):
+        if found := covered.tests(mutant.file, line, seconds / 2):
             files = {test.partition("::")[0] for test in found}  # others may be newer than the records
             return [*found, *(f for f in named_for(copy, mutant.file) if f not in files)]
     of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
@@ -140,6 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     p.add_argument("--retry", action="store_true", help="try those again that lived, in a fresh copy of the project")
     options = p.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no mutant stays in the copy
     copy, rows = covering.tree(options.cache), options.cache / ROWS
     found = read_rows(rows)
     covered = covering.read(options.cache)

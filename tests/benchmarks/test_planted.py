@@ -91,7 +91,7 @@ def test_tests_of_the_line_are_run(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(TEXT, encoding="utf-8")
     seconds = {"slow": 9.0, "quick": 0.5, "other": 0.1}
     covered = Covering(1, seconds, {"m.py": {4: ["slow", "quick"], 2: ["other"]}})
-    by_line = {m.line: chosen(m, covered, tmp_path, 1.0) for m in mutants(tmp_path, "m.py")}
+    by_line = {m.line: chosen(m, covered, tmp_path, 2.0) for m in mutants(tmp_path, "m.py")}
     assert by_line == {4: ["quick"], 6: []}
 
 
