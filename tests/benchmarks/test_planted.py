@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 import edgec
+from benchmarks.trust import limited
 from benchmarks.trust.covering import Covering
 from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.faults import KINDS, plan
@@ -174,3 +175,10 @@ def test_a_section_without_rows_stays_as_it_was() -> None:
     after = "# B\n\n## one\nnew 1\n\n## two\nnew 2\n\n## three\nnew 3\n"
     assert kept(after, before, []) == after
     assert kept(after, before, ["two", "three"]) == after.replace("new 2", "old 2")
+
+
+def test_the_first_test_begins_however_long_it_took_to_collect(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 100.0, 101.0, 101.0, 103.0, 103.0])
+    monkeypatch.setattr(limited, "processor_seconds", lambda: next(clock))
+    limit = limited.Limit(2.0)
+    assert [limit.pytest_runtest_protocol() for _ in range(3)] == [None, None, True] and limit.cut
