@@ -14,7 +14,7 @@ import numpy as np
 
 from edgec.build import Built
 from edgec.check.compare import Difference, compare, step_of
-from edgec.check.drawn import floats_of
+from edgec.check.drawn import floats_of, scaled
 from edgec.errors import EdgecError
 from edgec.execute.executor import ProgramRun
 from edgec.execute.kernels import Kernels, library_of
@@ -30,6 +30,8 @@ from edgec.report.facts import macs
 MOST_MACS = 30_000_000
 #: Rounds with other inputs, for each step of a kernel, and the seed of the first.
 MOST_ROUNDS, SEED = 32, 7000
+#: Factors on inputs that are noise alone.
+PLAIN = (0.1, 1.0, 10.0, 0.01)
 #: Largest part of a result that noise is, and of integers its greatest number.
 NOISE, STEPS = 0.25, 64
 #: The tolerance over the rounding of one operand, and the multiple of what such rounding makes that passes too.
@@ -152,9 +154,12 @@ def _amplified(run: ProgramRun, k: int, least: float, random: np.random.Generato
 def _varied(graph: Graph, seed: int, random: np.random.Generator) -> dict[str, np.ndarray]:
     """Inputs of any size: noise, what changes slowly along the last dimension, and the same for all, in drawn shares.
 
-    Units that are zero on noise of one size, whatever its seed, are not on some of these.
+    Every second time it is noise alone. Units that are zero on noise of one size, whatever its seed, are not on some of
+    the others, and some units are on noise of one size alone.
     """
     drawn = random_inputs(graph, seed)
+    if seed % 2:
+        return scaled(graph, drawn, PLAIN[seed // 2 % len(PLAIN)])
     for name in floats_of(graph):
         noise = drawn[name].astype(np.float64)
         slow = np.cumsum(noise, -1) if noise.ndim else noise

@@ -9,7 +9,7 @@ import pytest
 
 from edgec.check import lively
 from edgec.check.lively import LEAST, _is_exact, _least
-from edgec.ir.graph import constant, placeholder
+from edgec.ir.graph import Graph, constant, placeholder
 from edgec.ir.types import Type
 from edgec.ops import node
 
@@ -51,3 +51,15 @@ def test_chains_are_run_as_often_as_they_have_steps(steps: int, expected: int, m
     monkeypatch.setattr(lively, "_wrong", lambda b, k, inputs, *_: seen.append(inputs) or ())
     assert not list(lively.wrong_kernels(built, [], 1e-4, lambda *_: None))  # type: ignore[arg-type]
     assert len(seen) == expected
+
+
+def test_inputs_are_noise_alone_in_every_second_round() -> None:
+    """In four sizes, so that a unit that small or large noise alone wakes is awake in some."""
+    graph = Graph((placeholder("x", Type("f32", (400,))),), ())
+    sizes = [
+        float(np.abs(lively._varied(graph, seed, np.random.default_rng(seed))["x"]).mean()) for seed in range(1, 17, 2)
+    ]
+    for size, factor in zip(sizes, (0.1, 1.0, 10.0, 0.01) * 2):
+        assert 0.7 * factor < size < 0.9 * factor  # the mean of a normal distribution's magnitudes is 0.798
+    mixed = [lively._varied(graph, seed, np.random.default_rng(seed))["x"] for seed in range(0, 16, 2)]
+    assert len({round(float(np.abs(m).mean()), 3) for m in mixed}) == 8
