@@ -42,11 +42,17 @@ MOST = 6
 
 
 def near(copy: Path, module: str) -> list[str]:
-    """Test files and folders, relative to ``copy``, the nearest first; empty if there are none."""
+    """Test files, relative to ``copy``, the nearest first; empty if there are none."""
     broad = [b for pattern, tests in BROAD.items() if fnmatch(module, pattern) for b in tests]
     if not broad or module.startswith("edgec/device/"):  # the folder of the same name
         broad += [f"tests/{part}" for part in Path(module).parts[1:2]]
-    return list(dict.fromkeys([*named_for(copy, module), *(b for b in broad if (copy / b).exists())]))
+    files = (str(f.relative_to(copy)) for b in broad for f in _files(copy / b))
+    return list(dict.fromkeys([*named_for(copy, module), *files]))
+
+
+def _files(path: Path) -> list[Path]:
+    """Test files of a folder, or the file: pytest takes no file before others of a folder that it is given too."""
+    return sorted(path.rglob("test_*.py")) if path.is_dir() else [path] if path.exists() else []
 
 
 def named_for(copy: Path, module: str) -> list[str]:

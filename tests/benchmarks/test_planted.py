@@ -73,6 +73,9 @@ def test_the_nearest_test_files() -> None:
     root = Path(edgec.__file__).parents[1]
     assert near(root, "edgec/report/trace.py")[0] == "tests/report/test_trace.py"
     assert "tests/onnx/test_meaning.py" in near(root, "edgec/frontend/onnx/operators/resize.py")
+    found = near(root, "edgec/differentiate/optimizers.py")
+    assert all(f.endswith(".py") for f in found) and len(found) == len(set(found))
+    assert found[0] == "tests/differentiate/test_clipped.py" and "tests/differentiate/test_slopes.py" in found
     sources = [p.relative_to(root) for p in (root / "edgec").rglob("*.py") if p.name != "__init__.py"]
     without = [str(p) for p in sources if len(p.parts) > 2 and not near(root, str(p))]
     assert len(without) < 0.1 * len(sources)
