@@ -71,6 +71,8 @@ def advise(
     options = resolve(given)  # type: ignore[arg-type]
     if options.training is not None:
         raise UsageError("advice is on networks that run, not on steps that train", hint="leave out --loss")
+    if not seconds >= 0:
+        raise UsageError(f"{seconds} is no time", hint="give seconds", where="--seconds")
     if link is not None:  # one that leads nowhere is told before anything is tried
         open_link(options.device, None if link == "device" else link).close()
     is_measured = link is not None or runs_here(options.device, options.compiler)

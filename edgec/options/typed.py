@@ -22,7 +22,7 @@ _PLAIN: dict[str, Any] = {
 #: Types of numbers that count as others: those of numpy, and whole numbers where there may be fractions.
 _NUMBERS: Mapping[Any, Any] = {int: Integral, float: Real}
 #: Parameters that are never negative, whatever function takes them.
-_COUNTS = ("seed", "seconds")
+_COUNTS = ("seed",)
 #: Types in words, for errors.
 WORDS: Mapping[Any, str] = {
     int: "a whole number", float: "a number", str: "a text", bytes: "bytes", Path: "a path", bool: "True or False",
@@ -63,7 +63,7 @@ def require(name: str, value: Any, kinds: Sequence[Any]) -> None:
     if not any(fits(kind, value) for kind in kinds):
         words = " or ".join(WORDS.get(kind, f"a {kind.__name__}") for kind in kinds if kind is not type(None))
         raise UsageError(f"'{name}' cannot be {value!r}", hint=f"it is {words}")
-    if name in _COUNTS and isinstance(value, (int, float, Integral)) and not float(value) >= 0:  # NaN is not either
+    if name in _COUNTS and isinstance(value, Integral) and int(value) < 0:
         raise UsageError(f"'{name}' cannot be {value}", hint="it is 0 or more")
 
 

@@ -69,7 +69,7 @@ def test_rounds_are_some_and_no_more_than_calls() -> None:
         (["check", DIGITS, "--out", "folder"], "--out is for --locate"),
         (["kernel", "f32 y[i] = 2 * a[i]", "--size", "i=4,k=3"], "there is no index 'k'"),
         (["bench", DIGITS, "--rounds", "999999999"], "999999999 rounds are too many"),
-        (["advise", DIGITS, "--seconds", "nan"], "'seconds' cannot be nan"),
+        (["advise", DIGITS, "--seconds", "nan"], "--seconds: nan is no time"),
         (["advise", DIGITS, "--seconds", "1", "--link", "nope"], "'nope' names no link"),
         (["trust", "not/here"], "not/here: there is no edgec.toml here"),
         (["certify", DIGITS, "--inputs", "x.npz", "--eps", "0.1", "--seed", "-1"], "'seed' cannot be -1"),
