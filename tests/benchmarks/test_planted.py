@@ -18,7 +18,7 @@ from benchmarks.trust.faults import KINDS, plan
 from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
 from benchmarks.trust.near import near
-from benchmarks.trust.page import kept, page
+from benchmarks.trust.page import kept, page, sampled
 from benchmarks.trust.warm import Warm
 from edgec.resources import data_folder
 
@@ -171,6 +171,11 @@ def test_the_page_counts_what_was_found() -> None:
     assert f"Of 4 mutants, drawn from all, 2 are killed ({share}), 1 live, and 1 are in lines" in text
     assert "| `edgec/ir` | 2 | 1 | 1 |" in text and "edgec/ir/a.py:2" in text
     assert "Of 3 rules 1 are proved for all values (1 by z3), and 2 are tested on instances, 1 of them on fewer" in text
+
+
+def test_a_sample_has_no_gap() -> None:
+    rows = {name: {"verdict": KILLED} for name in "abde"}
+    assert list(sampled(rows, iter("bacde"))) == ["b", "a"] and not sampled(rows, iter("ca"))
 
 
 def test_a_section_without_rows_stays_as_it_was() -> None:
