@@ -26,6 +26,7 @@ from typing import Any
 from benchmarks import ROOT
 from benchmarks.networks.catalog import models_folder
 from benchmarks.networks.wheels import default_cache
+from benchmarks.trust.warm import Warm
 
 #: Folders of the project that no test reads.
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".gpu_*")
@@ -59,8 +60,8 @@ def environment(copy: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def pytest_command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *arguments]
+def pytest_arguments(*arguments: str) -> list[str]:
+    return ["-q", "-p", "no:cacheprovider", "--no-header", *arguments]
 
 
 def limit(seconds: float) -> list[str]:
@@ -79,22 +80,15 @@ def record_of(cache: Path, test_file: str) -> Path:
     return cache / "records" / f"{test_file.replace('/', '-').removesuffix('.py')}.json"
 
 
-def record(cache: Path, copy: Path, test_file: str, seconds: float) -> str:
+def record(cache: Path, warm: Warm, test_file: str, seconds: float) -> str:
     """Run one test file and keep what it covers; the last line that pytest prints."""
     target = record_of(cache, test_file)
     target.parent.mkdir(parents=True, exist_ok=True)
-    where = ["-p", "benchmarks.trust.recording", "--record", str(target), *limit(seconds)]
-    try:
-        done = subprocess.run(
-            pytest_command(*where, test_file), cwd=copy, env=environment(copy), capture_output=True, text=True,
-            timeout=seconds + PATIENCE, check=False,
-        )  # fmt: skip
-        told = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:]
-    except subprocess.TimeoutExpired:
-        told = ["took too long"]
+    where = ["-p", "benchmarks.trust.recording", "--record", str(target), "-W", "ignore", *limit(seconds)]
+    code, said = warm.run(pytest_arguments(*where, test_file), seconds + PATIENCE)
     if not target.is_file():
         target.write_text(json.dumps({"seconds": {}, "lines": {}}), encoding="utf-8")
-    return told[0] if told else "nothing"
+    return "took too long" if code is None else (said.strip().splitlines() or ["nothing"])[-1]
 
 
 @dataclass(frozen=True)
@@ -164,8 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(options.cache / "records", ignore_errors=True)
     copy = tree(options.cache, options.fresh)
     todo = [f for f in test_files(copy) if fnmatch(f, options.only) and not record_of(options.cache, f).is_file()]
+    warm = Warm(copy, environment(copy))
     for k, file in enumerate(todo[: options.limit], 1):
-        print(f"{k}/{len(todo)} {file}: {record(options.cache, copy, file, options.seconds)}", flush=True)
+        print(f"{k}/{len(todo)} {file}: {record(options.cache, warm, file, options.seconds)}", flush=True)
     return 0
 
 

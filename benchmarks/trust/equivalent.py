@@ -14,15 +14,19 @@ REASONS = {
     "instances": "functions that draw instances for the proofs of rules: test data, of which any other draw is as good",
     "declared": "arguments of `dataclass`, `lru_cache` and `warn` (`slots`, `frozen`, `maxsize`, `stacklevel`)",
     "patience": "numbers of 8 and more, and fractions, that are named as limits of patience or as thresholds chosen "
-    "freely (`PATIENCE`, `SECONDS`, `ATTEMPTS`, `DRAWN`, `SLACK`): one more is as right",
+    "freely (`PATIENCE`, `SECONDS`, `ATTEMPTS`, `DRAWN`, `SLACK`, `MOST`): one more is as right",
+    "searches": "numbers of rounds that a search takes (`HALVINGS`, `DOUBLINGS`, `ITERATIONS`): one more is as right",
+    "prices": "numbers in functions that predict times (named for `seconds`, `cycles`, `price`), which were fitted",
     "chance": "the boundary of a comparison with a random number, or with a fraction that is a chosen threshold: no "
     "value meets it but by accident",
     "truth": "numbers from 1 on below `bool(...)`: one more is as true",
 }  # fmt: skip
 _WORDS = {"progress", "_progress", "print", "warn", "_told"}
 _DECLARED = {"slots", "frozen", "maxsize", "stacklevel"}
-_LIMIT = re.compile(r"PATIENCE|SECONDS|TIMEOUT|ATTEMPTS|TRIES|DRAWN|DRAWS|SAMPLES|SLACK|PAUSE|FORGOTTEN|_MS$")
+_LIMIT = re.compile(r"PATIENCE|SECONDS|TIMEOUT|ATTEMPTS|TRIES|DRAWN|DRAWS|SAMPLES|SLACK|PAUSE|FORGOTTEN|MOST|_MS$")
 _LEAST = 8
+_SEARCH = re.compile(r"HALVINGS|DOUBLINGS|ITERATIONS|BISECTIONS")
+_PRICE = re.compile(r"(^|_)(seconds|cycles|price|priced)(_|$)|_s$")
 
 
 def reason(node: ast.AST) -> str | None:
@@ -35,11 +39,35 @@ def reason(node: ast.AST) -> str | None:
         case ast.keyword(arg=name) if name in _DECLARED:
             return "declared"
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float() as number)):
-            free = name.isupper() and _LIMIT.search(name) and (number >= _LEAST or isinstance(number, float))
-            return "patience" if free else None
+            return _named(name, number)
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=numbers)) if len(names) == len(numbers):
+            plain = [(n.id, v.value) for n, v in zip(names, numbers) if _is_plain(n, v)]
+            whys = [_named(name, number) for name, number in plain] if len(plain) == len(names) else [None]
+            return whys[0] if all(whys) else None
         case ast.Call(func=ast.Name(id="bool"), args=[ast.Call(args=[*_, ast.Constant(value=int() as number)])]):
             return "truth" if number >= 1 and not isinstance(number, bool) else None
     return None
+
+
+def _is_plain(name: ast.expr, value: ast.expr) -> bool:
+    is_number = isinstance(value, ast.Constant) and isinstance(value.value, (int, float))
+    return isinstance(name, ast.Name) and is_number
+
+
+def _named(name: str, number: float) -> str | None:
+    """A key of `REASONS` for a number with a name of its own."""
+    if not name.isupper():
+        return None
+    if _SEARCH.search(name):
+        return "searches"
+    return "patience" if _LIMIT.search(name) and (number >= _LEAST or isinstance(number, float)) else None
+
+
+def predicts(node: ast.AST) -> bool:
+    """Is it a function that predicts a time, whose numbers were fitted?"""
+    if not isinstance(node, ast.FunctionDef) or not _PRICE.search(node.name):
+        return False
+    return isinstance(node.returns, ast.Name) and node.returns.id == "float"
 
 
 def boundary(node: ast.Compare) -> str | None:

@@ -23,10 +23,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Limit:
-    """The limit of one session; ``cut`` tells whether any test was left out."""
+    """The limit of one session, from its first test on: collecting tests is no part of it.
+
+    ``cut`` tells whether any test was left out.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self.until = processor_seconds() + seconds
+        self.seconds, self.until = seconds, float("inf")
         self.cut = False
 
     @pytest.hookimpl(trylast=True)
@@ -36,6 +39,7 @@ class Limit:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self) -> bool | None:
+        self.until = min(self.until, processor_seconds() + self.seconds)
         if processor_seconds() > self.until:
             self.cut = True
             return True  # done with: it is neither run nor reported

@@ -14,7 +14,7 @@ from copy import copy as shallow
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.trust.equivalent import boundary, reason
+from benchmarks.trust.equivalent import boundary, predicts, reason
 
 #: Folders whose lines count.
 SOURCES = ("edgec", "rewrite_rules")
@@ -86,9 +86,13 @@ def _mutant(file: str, old: ast.expr | ast.stmt, kind: str, new: ast.AST) -> Mut
     )  # fmt: skip
 
 
-def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str, ast.AST]]:
-    """Every place below ``node`` that can be changed: the node, the kind of the change, and what replaces it."""
-    if isinstance(node, _SKIPPED) or reason(node) is not None:
+def _changes(node: ast.AST, fitted: bool = False) -> Iterator[tuple[ast.expr | ast.stmt, str, ast.AST]]:
+    """Every place below ``node`` that can be changed: the node, the kind of the change, and what replaces it.
+
+    Numbers are left out where they are ``fitted``.
+    """
+    fitted = fitted or predicts(node)
+    if isinstance(node, _SKIPPED) or reason(node) is not None or (fitted and isinstance(node, ast.Constant)):
         return
     if isinstance(node, (ast.expr, ast.stmt)):
         for kind, new in _others(node):
@@ -98,7 +102,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str, ast.AST]
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
-                yield from _changes(child)
+                yield from _changes(child, fitted)
 
 
 def _others(node: ast.expr | ast.stmt) -> Iterator[tuple[str, ast.AST]]:

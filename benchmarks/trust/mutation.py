@@ -18,7 +18,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,8 @@ from benchmarks import ROOT
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.trust import covering
 from benchmarks.trust.mutants import Mutant, everywhere
-from benchmarks.trust.near import near
+from benchmarks.trust.near import named_for, near
+from benchmarks.trust.warm import Warm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +48,14 @@ TIMES, LEAST = 12.0, 300.0
 
 
 def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
-    """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files."""
+    """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files.
+
+    Files that are named for the module, or import it, come after those that execute the line and share its time.
+    """
     for line in range(mutant.line, mutant.last_line + 1):
-        if found := covered.tests(mutant.file, line, seconds):
-            return found
+        if found := covered.tests(mutant.file, line, seconds / 2):
+            files = {test.partition("::")[0] for test in found}  # others may be newer than the records
+            return [*found, *(f for f in named_for(copy, mutant.file) if f not in files)]
     of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
     is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
     if found := covered.some(of_file, seconds) if is_module_level else []:
@@ -70,6 +74,7 @@ class Judge:
 
     def __init__(self, copy: Path, cache: Path, seconds: float) -> None:
         self.copy, self.seconds, self.known = copy, seconds, cache / SOUND
+        self.warm = Warm(copy, covering.environment(copy))
         self.sound: dict[str, bool] = {}
         if self.known.is_file():
             self.sound = json.loads(self.known.read_text(encoding="utf-8"))
@@ -93,20 +98,14 @@ class Judge:
         """The first test that fails, or how the run ended else; None where it ends well."""
         left_out = [f"--deselect={test}" for test in without]
         options = ["-x", "--tb=no", "-rfE", "-n", "0", *covering.limit(self.seconds)]
-        process = subprocess.Popen(
-            covering.pytest_command(*options, *left_out, *tests), cwd=self.copy, env=covering.environment(self.copy),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-        )  # fmt: skip
-        try:
-            said, _ = process.communicate(timeout=LEAST + TIMES * self.seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        command = covering.pytest_arguments(*options, *left_out, *tests)
+        code, said = self.warm.run(command, LEAST + TIMES * self.seconds)
+        if code is None:
             return "time"
-        if process.returncode in (0, NONE_RAN):
+        if code in (0, NONE_RAN):
             return None
         lines = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        return lines[0].partition(" - ")[0].partition(" ")[2] if lines else f"exit code {process.returncode}"
+        return lines[0].partition(" - ")[0].partition(" ")[2] if lines else f"exit code {code}"
 
     def is_sound(self, test: str) -> bool:
         """Does it pass where no mutant is? What is no test (a crash, a limit of time) is taken to."""
@@ -142,6 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     p.add_argument("--retry", action="store_true", help="try those again that lived, in a fresh copy of the project")
     options = p.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no mutant stays in the copy
     copy, rows = covering.tree(options.cache), options.cache / ROWS
     found = read_rows(rows)
     covered = covering.read(options.cache)

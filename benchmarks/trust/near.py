@@ -42,16 +42,27 @@ MOST = 6
 
 
 def near(copy: Path, module: str) -> list[str]:
-    """Test files and folders, relative to ``copy``, the nearest first; empty if there are none."""
-    stem = Path(module).stem
-    names = _named(module)
-    texts = _texts(copy)
-    same = [f for f in texts if Path(f).stem == f"test_{stem}"]
-    by_import = sorted((f for f in texts if names.search(texts[f])), key=lambda f: (len(texts[f]), f))
+    """Test files, relative to ``copy``, the nearest first; empty if there are none."""
     broad = [b for pattern, tests in BROAD.items() if fnmatch(module, pattern) for b in tests]
     if not broad or module.startswith("edgec/device/"):  # the folder of the same name
         broad += [f"tests/{part}" for part in Path(module).parts[1:2]]
-    return list(dict.fromkeys([*same, *by_import[:MOST], *(b for b in broad if (copy / b).exists())]))
+    files = (str(f.relative_to(copy)) for b in broad for f in _files(copy / b))
+    return list(dict.fromkeys([*named_for(copy, module), *files]))
+
+
+def _files(path: Path) -> list[Path]:
+    """Test files of a folder, or the file: pytest takes no file before others of a folder that it is given too."""
+    return sorted(path.rglob("test_*.py")) if path.is_dir() else [path] if path.exists() else []
+
+
+def named_for(copy: Path, module: str) -> list[str]:
+    """Test files of the module's name, and those that import it."""
+    stem = Path(module).stem
+    names = _named(module)
+    texts, imports = _texts(copy), _imports(copy)
+    same = [f for f in texts if Path(f).stem == f"test_{stem}"]
+    by_import = sorted((f for f in texts if names.search(imports[f])), key=lambda f: (len(texts[f]), f))
+    return list(dict.fromkeys([*same, *by_import[:MOST]]))
 
 
 def _named(module: str) -> re.Pattern[str]:
@@ -65,3 +76,12 @@ def _named(module: str) -> re.Pattern[str]:
 @cache
 def _texts(copy: Path) -> dict[str, str]:
     return {str(p.relative_to(copy)): p.read_text(encoding="utf-8") for p in (copy / "tests").rglob("test_*.py")}
+
+
+@cache
+def _imports(copy: Path) -> dict[str, str]:
+    """The lines of test files that import something."""
+    return {
+        f: "\n".join(line for line in text.splitlines() if line.lstrip().startswith(("import ", "from ")))
+        for f, text in _texts(copy).items()
+    }

@@ -15,6 +15,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ from benchmarks import ROOT
 from benchmarks.alone import Row, read_rows
 from benchmarks.table import markdown
 from benchmarks.trust.cases import CASES
-from benchmarks.trust.covering import default_folder
+from benchmarks.trust.covering import default_folder, tree
 from benchmarks.trust.equivalent import REASONS
+from benchmarks.trust.mutants import everywhere
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED
 from benchmarks.trust.mutation import ROWS as MUTANTS
 from benchmarks.trust.planted import NO_FAULTS
@@ -40,6 +42,14 @@ def page(planted: Mapping[str, Row], mutants: Sequence[Row], rules: Mapping[str,
     """The Markdown page of rows by name of planted faults, rows of mutants, and rules by name."""
     parts = ["# Trust\n", "Written by `python -m benchmarks.trust.page`, from rows of the commands named below.\n"]
     return "\n".join([*parts, *_planted(planted), *_mutation(mutants), *_proofs(rules), *_elsewhere()])
+
+
+def sampled(rows: Mapping[str, Row], order: Iterable[str]) -> dict[str, Row]:
+    """The rows of a fair sample: those at the beginning of the drawn ``order`` of all mutants, without a gap.
+
+    Others were tried for their files alone, or are no mutants by the rules of today.
+    """
+    return {name: rows[name] for name in takewhile(rows.__contains__, order)}
 
 
 def kept(text: str, before: str, titles: Sequence[str]) -> str:
@@ -135,10 +145,13 @@ def _code(text: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--cache", type=Path, default=default_folder())
+    p.add_argument("--seed", type=int, default=1, help="that of the sample of mutants")
     p.add_argument("--write", type=Path, metavar="PAGE", help="where the page goes; it is printed otherwise")
     options = p.parse_args(arguments)
     rules = json.loads(RULES.read_text(encoding="utf-8"))["rules"]
     planted, mutants = (read_rows(options.cache / name) for name in (PLANTED, MUTANTS))
+    if mutants:
+        mutants = sampled(mutants, (m.name for m in everywhere(tree(options.cache), options.seed)))
     text = page(planted, list(mutants.values()), rules)
     if options.write is not None and options.write.is_file():
         missing = [title for title, rows in ((FAULTS, planted), (MISTAKES, mutants)) if not rows]

@@ -18,6 +18,7 @@ from edgec.compress.calibrate import RANDOM
 from edgec.device.compilers import runs_here
 from edgec.errors import UsageError
 from edgec.frontend.onnx.model import Model as OnnxModel
+from edgec.link.choose import open_link
 from edgec.options import Settings, resolve
 from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
@@ -70,6 +71,10 @@ def advise(
     options = resolve(given)  # type: ignore[arg-type]
     if options.training is not None:
         raise UsageError("advice is on networks that run, not on steps that train", hint="leave out --loss")
+    if not seconds >= 0:
+        raise UsageError(f"{seconds} is no time", hint="give seconds", where="--seconds")
+    if link is not None:  # one that leads nowhere is told before anything is tried
+        open_link(options.device, None if link == "device" else link).close()
     is_measured = link is not None or runs_here(options.device, options.compiler)
     parsed = read(model)
     program: Program = pipeline.run(parsed, Context(options, progress), until="schedule")["schedule"]

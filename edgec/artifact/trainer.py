@@ -167,8 +167,10 @@ class Trainer:
         """
         arrays = self._samples(data)
         count, history, number = len(arrays[0]) // self.batch, History(), 0
-        if epochs < 1 or count < 1:
-            told = f"{epochs} epochs of {len(arrays[0])} samples make no step of {self.batch}"
+        if epochs < 1:
+            raise UsageError(f"{epochs} epochs make no step", hint="give 1 or more")
+        if count < 1:
+            told = f"{len(arrays[0])} samples make no step of {self.batch}"
             raise UsageError(told, hint="give more samples, or build with a smaller --batch")
         drawn = np.random.default_rng(seed)
         for epoch in range(epochs):

@@ -11,7 +11,7 @@ from edgec.artifact.affinity import kept_cores
 from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network, Port
 from edgec.bench.timing import Benched, Timing, wall_seconds
-from edgec.bench.turns import pinned, take_turns
+from edgec.bench.turns import pinned, refuse_none, take_turns
 from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES, is_float
 from edgec.progress import Progress
@@ -36,8 +36,7 @@ def bench_built(
 
     Random inputs have the greatest sizes. Raises UsageError where inputs are missing or do not fit.
     """
-    if rounds < 1 or not seconds > 0:
-        raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
+    refuse_none(seconds, rounds)
     random = np.random.default_rng(seed)
     with pinned(threads, kept_cores(read_lock(folder))) as is_pinned, Network(folder, threads) as network:
         known = read_arrays(inputs, narrow=True) if inputs is not None else None

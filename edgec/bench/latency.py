@@ -12,7 +12,7 @@ from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.bench.remote import Remote
 from edgec.bench.timing import Benched, Timing
-from edgec.bench.turns import pinned, take_turns
+from edgec.bench.turns import pinned, refuse_none, take_turns
 from edgec.build import Built
 from edgec.check.compare import quantized_outputs, tolerance_of, worst
 from edgec.check.drawn import Arrays, scaled, telling_scale
@@ -50,8 +50,7 @@ def bench(
     """
     if vs is not None and vs not in PEERS:
         raise UsageError(f"'{vs}' is no known peer", hint=one_of(vs, PEERS))
-    if rounds < 1 or not seconds > 0:
-        raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
+    refuse_none(seconds, rounds)
     if built.compiler is None or not runs_here(built.options.device, built.compiler):
         raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
     threads = built.options.threads

@@ -9,7 +9,7 @@ from typing import Any
 from edgec.artifact.folder import read_lock
 from edgec.artifact.trainer import Trainer
 from edgec.bench.timing import Timing
-from edgec.bench.turns import pinned, take_turns
+from edgec.bench.turns import pinned, refuse_none, take_turns
 from edgec.check.training import batch_of
 from edgec.errors import ToolchainError, UsageError
 from edgec.progress import Progress
@@ -37,8 +37,7 @@ def bench_training(
     """Time steps on random data: edgec's, then with ``vs`` "torch" PyTorch's. Raises UsageError for another peer."""
     if vs not in (None, "torch"):
         raise UsageError(f"'{vs}' is no peer of a training", hint="it is torch, or leave out --vs", where="--vs")
-    if rounds < 1 or not seconds > 0:
-        raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
+    refuse_none(seconds, rounds)
     batch = batch_of(trainer, seed)
     facts = read_lock(trainer.network.folder)["training"]
     rate = 0.0  # the weights stay, whatever the data are

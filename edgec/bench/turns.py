@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from edgec.bench.timing import wall_seconds
+from edgec.errors import UsageError
 from edgec.progress import Progress
 
 #: Calls before the clock starts: caches, page tables and clock frequency settle.
@@ -16,6 +17,14 @@ WARM_UP = 5
 _LEAST, _MOST = 3, 20_000
 #: Seconds between turns, in which the threads of the other one stop spinning.
 _PAUSE = 0.02
+
+
+def refuse_none(seconds: float, rounds: int) -> None:
+    """Raises UsageError where nothing would be timed, or more rounds than calls."""
+    if rounds < 1 or not seconds > 0:
+        raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
+    if rounds > _MOST:
+        raise UsageError(f"{rounds} rounds are too many", hint=f"give up to {_MOST}")
 
 
 def take_turns(

@@ -73,7 +73,7 @@ def locate(
         note = "every stage is within tolerance on these inputs: the error shows only on others, or on more threads"
         return Located("none", "not found again", (), 0.0, None, (note,))
     progress("locate", first.stage)
-    tensors = _tensors(built, inputs)
+    tensors = tensors_of(built, inputs)
     suspect = _suspect(built, first.stage, inputs, tensors, tolerance, progress)
     notes = [] if suspect.max_rel > tolerance else ["no single step exceeds the tolerance: small errors add up"]
     found = _reduce(built, first.stage, suspect, tensors, tolerance) if built.onnx is not None else None
@@ -109,7 +109,7 @@ def _reduce(
 # ---- what every tensor should be
 
 
-def _tensors(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
+def tensors_of(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
     """Every tensor of the main graph by name, from the reference; from the imported graph where that fails."""
     model, o = built.parsed, built.options
     if model is None:
@@ -122,12 +122,12 @@ def _tensors(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
         reference = Reference(replace(model, proto=with_every_tensor(model), path=None), o.values)
         return {**inputs, **reference.run(inputs)}
     except Unavailable:
-        graph, named = _traced(built)
+        graph, named = traced(built)
         values = evaluate.run(graph, inputs, keep=True)
         return {**inputs, **{name: values[n] for name, n in named.items() if n in values}}
 
 
-def _traced(built: Built) -> tuple[Graph, dict[str, Node]]:
+def traced(built: Built) -> tuple[Graph, dict[str, Node]]:
     """The imported graph with every tensor an output, and the node of each."""
     assert built.parsed is not None
     o = built.options
@@ -176,7 +176,7 @@ def _first(steps: Steps, tolerance: float) -> Suspect:
 def _import_steps(built: Built, inputs: Arrays, tensors: Arrays) -> Steps:
     """Every node's outputs, in the order of the file, beside the reference."""
     assert built.parsed is not None
-    graph, named = _traced(built)
+    graph, named = traced(built)
     values = evaluate.run(graph, inputs, keep=True)
     for label, operator, outputs in nodes_with_outputs(built.parsed):
         for name in outputs:

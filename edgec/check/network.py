@@ -20,11 +20,12 @@ from edgec.check.cache import CacheError
 from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
 from edgec.check.drawn import NUDGE, both_sides, scaled, telling_scale, unmoved
 from edgec.check.float64 import rounding
-from edgec.check.judge import Judge, says_nothing
+from edgec.check.judge import UNSURE, Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
 from edgec.check.lively import is_small, wrong_kernels
 from edgec.check.narrow import narrow_of
 from edgec.check.reference import open_reference
+from edgec.check.reference_error import own_error
 from edgec.check.unavailable import Unavailable
 from edgec.compress.calibrate import RANDOM
 from edgec.compress.calibrate import samples as calibration_samples
@@ -35,6 +36,8 @@ from edgec.execute.samples import given_inputs, random_inputs
 from edgec.execute.samples import samples as split_samples
 from edgec.frontend import states
 from edgec.frontend.language.facts import facts_of
+from edgec.frontend.onnx.model import Model
+from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import STRINGS, Graph
 from edgec.media.way import Way
 from edgec.pipeline.run import STAGES, Run, Step
@@ -44,6 +47,10 @@ from edgec.text import counted, on_threads
 Arrays = dict[str, np.ndarray]
 #: Relative errors up to this may be rounding that a network amplifies; beyond it, something is wrong.
 ROUNDING = 1e-2
+#: Random inputs of one check at most: all are in memory.
+MOST_SAMPLES = 10_000
+#: Name of the reference where no runtime is one.
+IN_NUMPY = "the graph in numpy"
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,7 +100,7 @@ class Checked:
         for o in self.outputs:
             row = f"  {o.name}  max|d| {o.max_abs:.1e}, relative {o.max_rel:.1e}"
             row += f", {o.mismatches} of {o.elements} differ" if o.mismatches else ""
-            said = (o.note, o.excused, self.unproven.get(o.name, ""))
+            said = dict.fromkeys((o.note, o.excused, self.unproven.get(o.name, "")))
             fails = not o.within(self.tolerance, self.mismatch_tolerance)
             rows.append(": ".join(filter(None, (row, *said, "FAILED" if fails else ""))))
         return "\n".join(rows)
@@ -106,8 +113,8 @@ def inputs_for(
 ) -> list[Arrays]:
     """The inputs to check with: those given (``way`` is that from pictures and sounds), or ``samples`` random ones."""
     if given is None:
-        if samples < 1:
-            raise UsageError(f"{samples} samples cannot be checked", hint="give 1 or more")
+        if not 1 <= samples <= MOST_SAMPLES:
+            raise UsageError(f"{samples} samples cannot be checked", hint=f"give 1 to {MOST_SAMPLES}")
         return [random_inputs(graph, seed + k) for k in range(samples)]
     return given_inputs(graph, given, way) if isinstance(given, (str, Path)) else split_samples(graph, given)
 
@@ -139,7 +146,7 @@ def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
             return session.name, session.run
         except Unavailable as error:
             notes.append(f"{error.message}; the model's own formulas in numpy are the reference instead")
-    return "the graph in numpy", executor(run_graph, graph)
+    return IN_NUMPY, executor(run_graph, graph)
 
 
 def check(
@@ -196,7 +203,9 @@ def check(
     if smaller is not None:
         progress("check", "the compressed graph")
         graph, held = smaller[0], [smaller[1](arrays) for arrays in sets]
-    judge = Judge(graph, tolerance, mismatch_tolerance, quantized_outputs(graph), is_usual, narrow)
+    from_runtime = smaller is None and isinstance(built.parsed, (Model, TfliteModel)) and name != IN_NUMPY
+    own = (lambda arrays, want: own_error(built, arrays, want)) if from_runtime else None
+    judge = Judge(graph, tolerance, mismatch_tolerance, quantized_outputs(graph), is_usual, narrow, own)
     found: dict[str, Difference] = {}
     executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)
     for label, execute in executors.items():
@@ -215,6 +224,7 @@ def check(
     fixed = [] if remembers else unmoved(built.stages.graph, reference, sets[0], wanted[0], tolerance)
     unproven = dict.fromkeys(fixed, f"does not depend on the inputs: {NUDGE:.0%} of change in them does not show")
     unproven |= {name: why for name in found if name in wanted[0] and (why := says_nothing([w[name] for w in wanted]))}
+    unproven |= {d.name: d.excused for d in found.values() if d.excused.startswith(UNSURE)}
     if not ok and smaller is None:
         notes += _conditioning(built, found, tolerance, sets, wanted)
     if blocks:

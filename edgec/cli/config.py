@@ -86,7 +86,8 @@ def text_of(path: Path) -> str:
         return content.decode()
     except FileNotFoundError:
         hint = f"name a model, or a folder that holds an {FILE} with model = ..."
-        raise UsageError(f"there is no {FILE} here", hint=hint, where=str(path.parent)) from None
+        where = path.parent if path.name == FILE else path
+        raise UsageError(f"there is no {FILE} here", hint=hint, where=str(where)) from None
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -38,7 +39,11 @@ def register(app: typer.Typer) -> None:
         from edgec.frontend.formula import graph_of
         from edgec.report import build as report
 
-        graph: Any = graph_of(formula, sizes_of(size or ()))  # what a build takes that starts behind the import
+        sizes = sizes_of(size or ())
+        unused = sorted(set(sizes) - set(re.findall(r"\w+", formula)))
+        if unused:
+            raise UsageError(f"there is no index '{unused[0]}'", hint="leave out its size", where="--size")
+        graph: Any = graph_of(formula, sizes)  # what a build takes that starts behind the import
         folder = out if out is not None else Path("kernel-edgec")
         with shown() as progress:
             built = api.build(graph, folder, start="simplify", compile=compile, progress=progress, **settings)

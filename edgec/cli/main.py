@@ -264,6 +264,9 @@ def check(
             model, settings, worker, model=source, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance
         )
     refuse_source(source, model)
+    for option, value, needed in (("--worker", worker, "a divided network"), ("--out", out and not locate, "--locate")):
+        if value:
+            raise UsageError(f"{option} is for {needed}", hint=f"leave out {option}", where=model)
     if train_verb.is_training(model):
         return train_verb.check_built(Path(model), vs, steps, seed, settings)
     if vs is not None:

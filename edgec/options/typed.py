@@ -21,6 +21,8 @@ _PLAIN: dict[str, Any] = {
 }  # fmt: skip
 #: Types of numbers that count as others: those of numpy, and whole numbers where there may be fractions.
 _NUMBERS: Mapping[Any, Any] = {int: Integral, float: Real}
+#: Parameters that are never negative, whatever function takes them.
+_COUNTS = ("seed",)
 #: Types in words, for errors.
 WORDS: Mapping[Any, str] = {
     int: "a whole number", float: "a number", str: "a text", bytes: "bytes", Path: "a path", bool: "True or False",
@@ -61,6 +63,8 @@ def require(name: str, value: Any, kinds: Sequence[Any]) -> None:
     if not any(fits(kind, value) for kind in kinds):
         words = " or ".join(WORDS.get(kind, f"a {kind.__name__}") for kind in kinds if kind is not type(None))
         raise UsageError(f"'{name}' cannot be {value!r}", hint=f"it is {words}")
+    if name in _COUNTS and isinstance(value, Integral) and int(value) < 0:
+        raise UsageError(f"'{name}' cannot be {value}", hint="it is 0 or more")
 
 
 def plain_kinds(annotation: Any, own: Mapping[str, Any] = {}) -> tuple[Any, ...]:

@@ -141,6 +141,8 @@ def profile(
     document = measure.describe(built, facts)
     if not facts["seconds"]:
         where = built.options.device.name
+        if not built.program.kernels:
+            raise UsageError("there is nothing to time", hint="no result has an element: give other shapes")
         raise UsageError(f"kernels for '{where}' cannot be timed here", hint="edgec device bench times them there")
     if trace is not None:
         files.replace(Path(trace), json.dumps(traces.trace(document)))

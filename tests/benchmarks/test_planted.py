@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -10,13 +11,15 @@ from random import Random
 import pytest
 
 import edgec
+from benchmarks.trust import limited
 from benchmarks.trust.covering import Covering
 from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.faults import KINDS, plan
 from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
 from benchmarks.trust.near import near
-from benchmarks.trust.page import kept, page
+from benchmarks.trust.page import kept, page, sampled
+from benchmarks.trust.warm import Warm
 from edgec.resources import data_folder
 
 TEXT = '''"""A docstring of 3 < 4."""
@@ -47,6 +50,8 @@ def test_every_mutant_is_one_change_that_python_reads(tmp_path: Path) -> None:
         ("def f(progress):\n    progress('a', 1 / 2)\n", "words"),
         ("@dataclass(frozen=True)\nclass A:\n    pass\n", "declared"),
         ("SECONDS = 20.5\n", "patience"),
+        ("_DOUBLINGS, _HALVINGS = 6, 8\n", "searches"),
+        ("def seconds_of(a) -> float:\n    return 3e-5\n", "prices"),
         ("def f(a):\n    return a < 1e-6\n", "chance"),
         ("def f(a):\n    return bool(a.get('sorted', 1))\n", "truth"),
     ],
@@ -57,6 +62,7 @@ def test_equivalent_places_have_no_mutants(text: str, reason: str, tmp_path: Pat
     found = mutants(tmp_path, "m.py")
     assert {m.kind for m in found} <= ({"constant"} if reason == "chance" else set())
     like = {"drawn(random": "drawn(x", "progress(": "store(", "frozen": "other", "SECONDS": "LANES", "1e-6": "1.0"}
+    like |= {"HALVINGS": "LANES", "seconds_of": "width_of"}
     for old, new in {**like, "bool(": "int("}.items():
         text = text.replace(old, new)
     (tmp_path / "m.py").write_text(text, encoding="utf-8")
@@ -67,6 +73,9 @@ def test_the_nearest_test_files() -> None:
     root = Path(edgec.__file__).parents[1]
     assert near(root, "edgec/report/trace.py")[0] == "tests/report/test_trace.py"
     assert "tests/onnx/test_meaning.py" in near(root, "edgec/frontend/onnx/operators/resize.py")
+    found = near(root, "edgec/differentiate/optimizers.py")
+    assert all(f.endswith(".py") for f in found) and len(found) == len(set(found))
+    assert found[0] == "tests/differentiate/test_clipped.py" and "tests/differentiate/test_slopes.py" in found
     sources = [p.relative_to(root) for p in (root / "edgec").rglob("*.py") if p.name != "__init__.py"]
     without = [str(p) for p in sources if len(p.parts) > 2 and not near(root, str(p))]
     assert len(without) < 0.1 * len(sources)
@@ -86,7 +95,7 @@ def test_tests_of_the_line_are_run(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(TEXT, encoding="utf-8")
     seconds = {"slow": 9.0, "quick": 0.5, "other": 0.1}
     covered = Covering(1, seconds, {"m.py": {4: ["slow", "quick"], 2: ["other"]}})
-    by_line = {m.line: chosen(m, covered, tmp_path, 1.0) for m in mutants(tmp_path, "m.py")}
+    by_line = {m.line: chosen(m, covered, tmp_path, 2.0) for m in mutants(tmp_path, "m.py")}
     assert by_line == {4: ["quick"], 6: []}
 
 
@@ -97,6 +106,23 @@ def test_files_of_tests_come_in_turns_the_narrowest_first() -> None:
     assert covered.tests("m.py", 4, 0.75) == ["a::narrow", "b::only"]
     assert covered.tests("m.py", 4, 0.85) == ["a::wide", "a::narrow", "b::only"]
     assert covered.tests("m.py", 4, 0.1) == ["a::narrow"]
+
+
+def test_runs_in_copies_of_a_process(tmp_path: Path) -> None:
+    """What passes, fails, ends the process or takes too long is told apart; each run is as fresh as the first."""
+    (tmp_path / "test_a.py").write_text(
+        "import os, time\n\ndef test_right():\n    pass\n\ndef test_wrong():\n    assert 0\n\n"
+        "def test_ends():\n    os.kill(os.getpid(), 9)\n\ndef test_long():\n    time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    warm = Warm(tmp_path, {**os.environ, "PYTHONPATH": str(Path(edgec.__file__).parents[1])})
+    runs = (("right", 60, 0), ("wrong", 60, 1), ("ends", 60, -9), ("long", 3, None), ("right", 60, 0))
+    for name, seconds, code in runs:
+        found, said = warm.run(["-q", "-p", "no:cacheprovider", f"test_a.py::test_{name}"], seconds)
+        assert found == code and ("1 passed" in said or "test_" in said or code in (-9, None))
+    assert warm.process.stdin is not None
+    warm.process.stdin.close()
+    assert warm.process.wait(30) == 0
 
 
 def test_the_sample_of_a_seed_is_always_the_same() -> None:
@@ -147,8 +173,20 @@ def test_the_page_counts_what_was_found() -> None:
     assert "Of 3 rules 1 are proved for all values (1 by z3), and 2 are tested on instances, 1 of them on fewer" in text
 
 
+def test_a_sample_has_no_gap() -> None:
+    rows = {name: {"verdict": KILLED} for name in "abde"}
+    assert list(sampled(rows, iter("bacde"))) == ["b", "a"] and not sampled(rows, iter("ca"))
+
+
 def test_a_section_without_rows_stays_as_it_was() -> None:
     before = "# A\n\n## one\nold 1\n\n## two\nold 2\n"
     after = "# B\n\n## one\nnew 1\n\n## two\nnew 2\n\n## three\nnew 3\n"
     assert kept(after, before, []) == after
     assert kept(after, before, ["two", "three"]) == after.replace("new 2", "old 2")
+
+
+def test_the_first_test_begins_however_long_it_took_to_collect(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 100.0, 101.0, 101.0, 103.0, 103.0])
+    monkeypatch.setattr(limited, "processor_seconds", lambda: next(clock))
+    limit = limited.Limit(2.0)
+    assert [limit.pytest_runtest_protocol() for _ in range(3)] == [None, None, True] and limit.cut

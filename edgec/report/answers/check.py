@@ -23,7 +23,9 @@ class OutputError(TypedDict):
     elements: Annotated[int, "0 for floats"]
     group: Annotated[str, "the index along an axis that is farthest off relative to its own largest value"]
     group_rel: Annotated[Figure, "that error: held to `tolerance` too"]
-    excused: Annotated[str, "why a larger difference passes: floats are as far from double precision in this network"]
+    excused: Annotated[
+        str, "why a larger difference passes: floats, or the reference, are as far from double precision"
+    ]
 
 
 class StageError(TypedDict):
