@@ -227,6 +227,53 @@ def draw_out_zero_point(n, view):
     return node("sub", product, node("mul", sums, reshaped(z, ())))
 
 
+def both_centered(random):
+    x, w = given("x", 2, 3, 5, dtype="u8"), given("w", 5, 4, dtype=random.choice(["u8", "i8"]))
+    z, y = (node("cast", given(name, 1, dtype=q.type.dtype), to="i32") for name, q in (("z", x), ("y", w)))
+    centered = node("sub", widened(x), z)
+    yield node("matmul", centered, node("sub", widened(w), y))
+    yield node("matmul", centered, widened(w))
+    turned = node("transpose", node("sub", widened(given("v", 2, 4, 5, dtype="u8")), z), perm=(0, 2, 1))
+    yield node("matmul", widened(x), turned)
+
+
+@rule_on("matmul", family="quantization", examples=both_centered)
+def draw_out_both_zero_points(n, view):
+    """sum((q - z)*(r - y)) = sum(q*r) - z*sum(r) - y*sum(q) + z*y*K: of two operands that only run time knows."""
+    terms = n.args[0].type.shape[-1]
+    if n.type.dtype != "i32" or not isinstance(terms, int) or any(map(is_static, n.args)):
+        return "an operand is constant, or the length of the sum is not known"
+    sides = [_centered(a) for a in n.args]
+    if None in sides or not any(z for _, z in sides):
+        return "the operands are not narrow integers less a zero point each"
+    (q, z), (r, y) = sides
+    total = node("matmul", q, r)
+    for values, other, axis in ((r, z, -2), (q, y, -1)):
+        if other is not None:
+            sums = node("reduce", values, combine="add", axes=(values.type.rank + axis,))
+            total = node("sub", total, node("mul", sums, other))
+    if z is None or y is None:
+        return total
+    return node("add", total, node("mul", node("mul", z, y), constant(np.array(terms, np.int32))))
+
+
+def _centered(x):
+    """(widened integers, what is taken off all of them or None), with movement on the integers; None for others."""
+    chain = []
+    while x.op in ("reshape", "transpose"):
+        chain.append(x)
+        x = x.args[0]
+    zero = None
+    if x.op == "sub" and x.args[1].type.elements == 1:
+        x, zero = x.args[0], reshaped(x.args[1], ())
+    if not _is_plain(x):
+        return None
+    q = x.args[0]
+    for step in reversed(chain):
+        q = node(step.op, q, **step.attributes)
+    return widened(q), zero
+
+
 def _is_zero_padding(x):
     """It pads the positions of pictures with 0."""
     return (

@@ -280,6 +280,11 @@ def few() -> Iterator[Named]:
             graph(silu(ops.node("add", conv(inside, weights(o, c, k, k), s), weights(o, 1, 1)))),
         )
     yield "20->1 3-d", graph(conv(conv(value("x", 1, 3, 4, 5, 6), weights(20, 3, 1, 1, 1)), weights(1, 20, 2, 2, 2)))
+    inside = conv(value("x", 1, 1, 8, 17), weights(300, 1, 1, 1))
+    yield "a long sum in parts of taps", graph(conv(inside, weights(2, 300, 7, 7)))
+    yield "a long sum in parts of vectors", graph(relu(ops.node("matmul", value("x", 9, 13001), weights(13001, 1))))
+    apart = ops.node("sub", value("x", 9, 1, 37), weights(1, 11, 37))
+    yield "distances", graph(total(ops.node("abs", apart), 2), total(ops.node("abs", apart), 2, combine="max"))
 
 
 def short() -> Iterator[Named]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from small_graphs import Named, conv, graph, pad, pool, relu, silu, transpose, value, weights
 
 from edgec import ops
-from edgec.ir.graph import Graph, Node
+from edgec.ir.graph import Graph, Node, constant
 
 #: Rows and columns around blocks of 4, 8 and 16: whole, without a whole one, and with either kind of rest.
 PAIRS = ((16, 16), (32, 48), (17, 40), (9, 200), (200, 9), (40, 4), (13, 35), (33, 66), (64, 14))
@@ -43,6 +44,8 @@ def transposes() -> Iterator[Named]:
     yield "transpose of a part", graph(
         transpose(ops.node("slice", value("x", 30, 70), starts=(3, 5), steps=(1, 1), shape=(25, 61)), 1, 0)
     )  # fmt: skip
+    chosen = ops.node("gather", value("x", 6, 9, 35), constant(np.array([4, 0, 4, 5, 1])), axis=0)
+    yield "transpose that a table chooses", graph(transpose(ops.node("mul", chosen, weights(5, 1, 1)), 0, 2, 1))
 
 
 def turned() -> Iterator[Named]:

@@ -277,21 +277,26 @@ EC_INLINE ec_vi ec_sign_(ec_vf x) { return (ec_vi)x & INT32_MIN; }
 
 /* Combines each lane with its partner at half, a quarter, ... of the vector: the same tree in
  * every lane, so that lane 0 holds the whole. Written out, for compilers that unroll late. */
-#define EC_REDUCE_(combine, x)                             \
+#define EC_REDUCE_(combine, swap, x)                       \
     if (EC_VL > 8)                                         \
-        x = combine(x, ec_swap_(x, 8));                    \
+        x = combine(x, swap(x, 8));                        \
     if (EC_VL > 4)                                         \
-        x = combine(x, ec_swap_(x, 4));                    \
-    x = combine(x, ec_swap_(x, 2));                        \
-    x = combine(x, ec_swap_(x, 1));                        \
+        x = combine(x, swap(x, 4));                        \
+    x = combine(x, swap(x, 2));                            \
+    x = combine(x, swap(x, 1));                            \
     return x[0]
+#define EC_SWAP_I_(x, by) ((ec_vi)ec_swap_((ec_vf)(x), by))
 #define EC_ADD_(a, b) ((a) + (b))
 #define EC_MULTIPLY_(a, b) ((a) * (b))
 
-EC_INLINE float ec_hsum(ec_vf x) { EC_REDUCE_(EC_ADD_, x); }
-EC_INLINE float ec_hprod(ec_vf x) { EC_REDUCE_(EC_MULTIPLY_, x); }
-EC_INLINE float ec_hmin(ec_vf x) { EC_REDUCE_(ec_min, x); }
-EC_INLINE float ec_hmax(ec_vf x) { EC_REDUCE_(ec_max, x); }
+EC_INLINE float ec_hsum(ec_vf x) { EC_REDUCE_(EC_ADD_, ec_swap_, x); }
+EC_INLINE float ec_hprod(ec_vf x) { EC_REDUCE_(EC_MULTIPLY_, ec_swap_, x); }
+EC_INLINE float ec_hmin(ec_vf x) { EC_REDUCE_(ec_min, ec_swap_, x); }
+EC_INLINE float ec_hmax(ec_vf x) { EC_REDUCE_(ec_max, ec_swap_, x); }
+EC_INLINE int32_t ec_hsum_i(ec_vi x) { EC_REDUCE_(ec_add_i, EC_SWAP_I_, x); }
+EC_INLINE int32_t ec_hprod_i(ec_vi x) { EC_REDUCE_(ec_mul_i, EC_SWAP_I_, x); }
+EC_INLINE int32_t ec_hmin_i(ec_vi x) { EC_REDUCE_(ec_min_i, EC_SWAP_I_, x); }
+EC_INLINE int32_t ec_hmax_i(ec_vi x) { EC_REDUCE_(ec_max_i, EC_SWAP_I_, x); }
 
 /* ---- Powers of two ------------------------------------------------------------------------ */
 

@@ -238,22 +238,6 @@ EC_INLINE ec_vf ec_pick_run(const float *p, const int32_t *at)
 #undef EC_SAME_
 #undef EC_TRUE_
 
-/* ---- Across the lanes --------------------------------------------------------------------- */
-
-#define EC_ACROSS_(NAME, T, START, STEP)                \
-    EC_INLINE int32_t NAME(ec_vi x)                     \
-    {                                                   \
-        T all = START;                                  \
-        for (int l = 0; l < EC_VL; ++l)                 \
-            all = STEP;                                 \
-        return (int32_t)all;                            \
-    }
-EC_ACROSS_(ec_hsum_i, uint32_t, 0, all + (uint32_t)x[l])
-EC_ACROSS_(ec_hprod_i, uint32_t, 1, all * (uint32_t)x[l])
-EC_ACROSS_(ec_hmin_i, int32_t, x[0], x[l] < all ? x[l] : all)
-EC_ACROSS_(ec_hmax_i, int32_t, x[0], x[l] > all ? x[l] : all)
-#undef EC_ACROSS_
-
 /* ---- Products of bytes -------------------------------------------------------------------- *
  *
  * ec_dot_us(c, s, l) adds to each lane of c the products of four unsigned bytes of s with four

@@ -18,7 +18,9 @@ from edgec.schedule.program import Kernel, Program
 from edgec.text import listed
 
 #: Kernels that compute each element by its formula, with the terms of its sums in an order of their own.
-_BY_FORMULA = frozenset({"contract", "sparse", "row", "window", "map", "transpose", "halo_fill", "chain", "procedure"})
+_BY_FORMULA = frozenset(
+    {"contract", "sparse", "row", "rows", "window", "map", "transpose", "halo_fill", "chain", "procedure"}
+)
 #: Those in CUDA.
 _ON_GPU = frozenset({"contract", "map", "reduce", "vector"})
 #: The other kernels, what they do otherwise, and how to have none of them.

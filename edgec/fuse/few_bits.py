@@ -1,14 +1,20 @@
-"""Weights of few bits that no kernel reads as they are stored: they become constants of floats."""
+"""Weights that no kernel reads as they are stored, of few bits or computed: they become constants of floats."""
 
 from __future__ import annotations
 
 from edgec import ops
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, Node, constant, rewrite
+from edgec.ir.types import FLOATS
+from edgec.rewrite.facts import is_static
 from edgec.rewrite.few_bits import has_few_bits, is_kept, is_widened
 
 #: Operators that read some elements of their first operand, which they can compute.
 _PICKING = frozenset({"gather", "gather_elements", "gather_nd"})
+#: Operators that read each element several times: weights are packed for them, and so computed when they are.
+_REPEATING = frozenset({"conv", "matmul"})
+#: Operators whose work is none, or done in the load of an element.
+_FREE = frozenset({"cast", "reshape", "transpose", "broadcast", "slice"})
 
 
 def with_floats(graph: Graph, keeps: bool) -> Graph:
@@ -16,6 +22,7 @@ def with_floats(graph: Graph, keeps: bool) -> Graph:
 
     Unless it ``keeps`` any, these are the factors of matrix products whose sums consist of whole groups, and tables
     that are looked up. Those that lie in 16 bits become floats, too: the scheduler stores them as narrow as they are.
+    Weights of products that are computed from constants (integers times a scale) would else be computed in every run.
     """
 
     floats: dict[Node, Node] = {}
@@ -32,11 +39,26 @@ def with_floats(graph: Graph, keeps: bool) -> Graph:
         if not has_few_bits(old):
             args = tuple(a if not has_few_bits(a) or (keeps and _is_decoded(old, k, a)) else stored(a)
                          for k, a in enumerate(args))  # fmt: skip
+        if old.op in _REPEATING:
+            args = tuple(stored(a) if _is_computed(a) and not has_few_bits(a) else a for a in args)
         return old if args == old.args else ops.node(old.op, *args, **old.attributes)
 
-    if not any(n.op == "dequantize" or is_widened(n) for n in graph.nodes()):
+    if not any(n.op == "dequantize" or is_widened(n) or n.op in _REPEATING for n in graph.nodes()):
         return graph
     return rewrite(graph, change)
+
+
+def _is_computed(weights: Node) -> bool:
+    """Are they floats that arithmetic on constants gives?"""
+    if not is_static(weights) or weights.type.dtype not in FLOATS:
+        return False
+    left = [weights]
+    while left:
+        node = left.pop()
+        if not node.is_const and node.op not in _FREE:
+            return True
+        left += node.args
+    return False
 
 
 def _is_decoded(reader: Node, k: int, weights: Node) -> bool:

@@ -12,7 +12,7 @@ from edgec.ir.nest import most
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention.attention import attention
 from edgec.schedule.attention.few_queries import few_queries
-from edgec.schedule.contract.contract import Contract, contract
+from edgec.schedule.contract.contract import Contract, contract, cycles_of_contract
 from edgec.schedule.contract.few_bits import few_bits
 from edgec.schedule.contract.operands import operands
 from edgec.schedule.contract.sparse import has_zeros, sparse
@@ -34,6 +34,7 @@ from edgec.schedule.map import map_
 from edgec.schedule.offer import SparseOffer
 from edgec.schedule.program import BlockSchedule
 from edgec.schedule.row import row
+from edgec.schedule.rows import cycles_of_rows, rows
 from edgec.schedule.transpose import transpose
 from edgec.schedule.variants import named
 from edgec.schedule.window import window
@@ -81,7 +82,24 @@ def _product(r: Request) -> Found | None:
     if _is_walked_by_lanes(r.flat):
         return None
     found, offer = _cheapest(r.flat, r.device, r.weights, r.numeric)
-    return None if found is None else Found(found, offer)
+    if found is None:
+        return None
+    by_rows = rows(r.flat, r.device, r.weights) if offer is None and _is_less_by_rows(found, r) else None
+    return Found(by_rows or found, offer)
+
+
+def _is_less_by_rows(found: BlockSchedule, r: Request) -> bool:
+    """Does a product take less with lanes along its terms: are its results few, or most of its lanes empty?"""
+    if r.flat.tile is not None or r.flat.decided or not isinstance(found, (Contract, Winograd)):
+        return False
+    lanes = r.device.vector_lanes
+    is_few = most(found.n) < lanes or (
+        isinstance(found, Contract) and found.l_mode == "gathered" and most(found.m) < lanes
+    )
+    cycles = cycles_of_rows(r.flat, r.device) if is_few else None
+    if cycles is None:
+        return False
+    return cycles < (cycles_of(found, r.device) if isinstance(found, Winograd) else cycles_of_contract(found, r.device))
 
 
 def _is_walked_by_lanes(flat: Flat) -> bool:
@@ -136,7 +154,7 @@ def _window(r: Request) -> Found | None:
 
 
 def _row(r: Request) -> Found | None:
-    found = row(r.flat, r.device, r.weights)
+    found = rows(r.flat, r.device, r.weights) or row(r.flat, r.device, r.weights)
     return None if found is None else Found(found)
 
 

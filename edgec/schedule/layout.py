@@ -240,14 +240,24 @@ def _rows_of(block: Block, anchor: Node) -> list[tuple[Node, int]]:
     axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
     if (rank - 1 not in axes and axes != (1,)) or rank < 2 or (rank >= 3 and set(axes) == set(range(2, rank))):
         return []  # spatial means like channels last: their lanes are the channels
-    if block.kind == "contract" and rank - 1 not in axes:
+    if rank - 1 not in axes and block.kind == "contract":
         return []  # lanes are results
+    if rank - 1 not in axes and anchor.args[0].type.bounds[1] < FEW:
+        return [] if rank < 3 else _of_pixels(block, rank)
     rows = {v for e in X.walk(derived.body) if e.op == "reduce" for v in X.reduction_variables(e)[-1:]}
     along = ((load.value, _walked_by(load, rows)) for load in X.loads(derived.body))
     wishes = [(value, d) for value, d in along if d is not None and value.type.rank == rank]
     if axes == (1,) and block.output.type.shape == anchor.args[0].type.shape:
         wishes.append((block.output, 1))
     return list(dict.fromkeys(wishes))
+
+
+def _of_pixels(block: Block, rank: int) -> list[tuple[Node, int]]:
+    """Layout votes of a reduction over few channels: lanes run along the last dimension, all channels in turn."""
+    last = block.formula.variables[-1]
+    places = ((load.value, _walked_by(load, {last})) for load in X.loads(block.formula.body))
+    wishes = [(value, d) for value, d in places if d is not None and value.type.rank == rank]
+    return list(dict.fromkeys([*wishes, (block.output, block.output.type.rank - 1)]))
 
 
 def _whole_rows(block: Block) -> list[Votes]:

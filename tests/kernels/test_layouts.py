@@ -54,9 +54,7 @@ def test_lanes_are_all_keys_of_a_window() -> None:
 
 
 def test_rows_by_a_vector_are_not_gathered() -> None:
-    assert described(graph(ops.node("matmul", value("x", 51, 70), weights(70, 1)))) == [
-        "row of 70, passes add, 0 values kept"
-    ]
+    assert described(graph(ops.node("matmul", value("x", 51, 70), weights(70, 1)))) == ["rows of 70, 7 at once"]
     (few,) = described(graph(ops.node("matmul", value("x", 51, 3), weights(3, 1))))
     assert few.startswith("window")
 
@@ -205,3 +203,11 @@ def wider_by(channels: int) -> Node:
 def test_lanes_are_not_chosen_by_their_position(padded: Node) -> None:
     """A vector reads what is padded from memory, where lanes run along the padding."""
     assert not [text for text in described(graph(padded)) if text.endswith("scalar")]
+
+
+@pytest.mark.parametrize(("channels", "is_across"), [(3, True), (24, False)])
+def test_softmax_over_few_channels_has_lanes_along_pixels(channels: int, is_across: bool) -> None:
+    made = relu(ops.node("mul", value("a", 1, channels, 9, 20), weights(1, channels, 1, 20)))
+    wide = convolved(channels) if not is_across else made
+    (last,) = [s for k in kernels_of(graph(softmax(wide, 1))) for s in k.steps[-1:]][-1:]
+    assert (last.template == "map") == is_across

@@ -10,6 +10,7 @@ from edgec.emit.views.map import MapView
 from edgec.emit.views.matrix_unit import FewOrManyRowsView
 from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
+from edgec.emit.views.rows import RowsView
 from edgec.emit.views.sparse import SparseView
 from edgec.emit.views.transpose import TransposeView
 from edgec.emit.views.window import WindowView
@@ -26,6 +27,7 @@ VIEWS: dict[str, type[View]] = {
     "procedure": ProcedureView,
     "row": RowView,
     "sparse": SparseView,
+    "rows": RowsView,
     "transpose": TransposeView,
     "window": WindowView,
     "winograd": WinogradView,

@@ -91,6 +91,7 @@ class TransposeTile:
         row = X.var("r", p.lanes)
         moved = {p.m: p.m + row}
         lines = [line for k, load in enumerate(p.turned) for line in self._turned(printer, f"a{k}", load, row)]
+        places = [*printer.lines]  # what constants choose of where blocks lie
         inside = printer.enter(row, "r", 2)
         for k, load in enumerate(p.turned):
             printer.define(X.substitute(load, moved), f"a{k}[r]")
@@ -98,7 +99,7 @@ class TransposeTile:
         store = view.store_line(printer, X.substitute(p.address, moved), value, p.n, count)
         unrolled = [] if self.counted else ["#pragma GCC unroll 16"]
         head = f"  for (ec_int r = 0; r < {columns}; ++r) {{"
-        return [*lines, *printer.lines, *unrolled, head, *inside, f"    {store}", "  }"]
+        return [*places, *lines, *printer.lines[len(places) :], *unrolled, head, *inside, f"    {store}", "  }"]
 
     def _turned(self, printer: Printer, name: str, load: Expr, row: Expr) -> list[str]:
         """The lines that load a block row by row, and turn it."""

@@ -273,10 +273,10 @@ def _cheaper(flat: Flat, device: Device, weights: Weights) -> Contract | None:
         return found or scattered
     if not is_constant(o.s) and most(found.n) < 2 * device.vector_lanes <= most(scattered.n):
         return scattered  # the taps of one channel leave most of a panel empty
-    return min(found, scattered, key=lambda c: _cycles(c, device))
+    return min(found, scattered, key=lambda c: cycles_of_contract(c, device))
 
 
-def _cycles(c: Contract, device: Device) -> float:
+def cycles_of_contract(c: Contract, device: Device) -> float:
     """Predicted cycles of a contraction in its cheapest tile, with what is around its tiles."""
     return prod(map(most, c.outer)) * _tile_costs(c, device)[0][0] + cycles_beside(c)
 
