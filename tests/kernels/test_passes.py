@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled import compile_graphs, program_of, target
+from compiled import compile_graphs, program_of, target, write_graphs
 from small_graphs import conv, doubled, graph, transpose, value
 
 from edgec import ops
@@ -51,6 +51,8 @@ def graphs() -> Iterator[tuple[str, Graph]]:
     yield "few pixels", of_weights(1, 70, 75, 5)
     yield "weights", forward(100, 75, 5)
     yield "flipped weights", of_operand(100, 75, 5)
+    yield "large result", graph(ops.node("matmul", value("a", 1700, 7), value("b", 7, 403)))
+    yield "large factor", graph(ops.node("matmul", value("a", 5, 301), value("b", 301, 1030)))
 
 
 CASES = dict(graphs())
@@ -89,6 +91,23 @@ def test_parts_pass_over_tasks_and_columns_are_joined() -> None:
         assert of.l_mode == "gathered" and of.together > 0, name
         assert of.blocks is not None and of.blocks.step == 1 and len(of.blocks.inner) >= 1, name
         assert of.panel_floats < of.width * of.k_extent // 2, name
+
+
+def test_large_results_are_written_row_after_row() -> None:
+    """A tile's rows are whole before the next tile's begin; a result that caches hold has other tasks."""
+    (large,) = schedules(CASES["large result"])
+    assert (large.tile_chunk, large.panel_first) == (1, False)
+    (small,) = schedules(graph(ops.node("matmul", value("a", 100, 7), value("b", 7, 403))))
+    assert small.tile_chunk > 1
+
+
+@pytest.mark.parametrize(("columns", "asks"), [(1030, True), (330, False)])
+def test_the_next_panel_of_a_large_factor_is_asked_for(tmp_path: Path, columns: int, asks: bool) -> None:
+    """Rows far apart, of more than near caches hold: no hardware asks for the next panel."""
+    one = graph(ops.node("matmul", value("a", 5, 301), value("b", 301, columns)))
+    write_graphs({"one": one}, tmp_path, target("x86_64_avx2").device)
+    text = "".join(p.read_text() for p in tmp_path.rglob("*.c"))
+    assert ("ec_prefetch_far(" in text.replace("ec_prefetch_far(const", "")) == asks
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert built.program.training.micro_batches == 8
     kernels = built.program.training.step.kernels
     states = {new for new in built.program.training.step.states if new.name.endswith("velocity_next")}
+    decays = [k for k in kernels if any("first_micro_batch" in b.name for b in k.reads)]
+    assert decays and all(k.writes in states for k in decays)  # moments decay where gradients are added to them
     late = [k for k in kernels if k.guards]
     assert late and all(k.writes not in states for k in late)
     return path
