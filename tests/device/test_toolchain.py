@@ -54,6 +54,17 @@ int main(int count, char **words) { return count > 1 && atoi(words[1]) + 2147483
 """
 
 
+BESIDE_C = """
+int seen[4] = {1, 2, 3, 4};
+int beside(void);
+int beside(void) { return seen[4]; }
+"""
+UNUSED_C = """
+int unused(int x);
+int unused(int x) { int y = x; return 0; }
+"""
+
+
 @pytest.fixture
 def no_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing here"))
@@ -283,3 +294,24 @@ def test_a_program_that_memory_does_not_hold_is_refused_with_what_it_lacks(tmp_p
     flags = ["-nostdlib", "-static", f"-Wl,-T,{script}"]
     with pytest.raises(ToolchainError, match=r"does not fit into the device: it takes 4,\d+ more bytes of FLASH"):
         compile_program(pick_compiler(HOST, "gcc"), HOST, [source], tmp_path / "program", extra_flags=flags)
+
+
+@needs_gcc
+@pytest.mark.parametrize(("code", "ends"), [(BESIDE_C, False), (UNUSED_C, True)], ids=["guess", "fault"])
+def test_guesses_of_an_optimizer_end_no_build(tmp_path: Path, code: str, ends: bool) -> None:
+    """What gcc 13 says of loops that gcc 12 says nothing of is no reason to refuse a network; a fault of emitted code
+    is."""
+    (tmp_path / "one.c").write_text(code)
+    gcc = next(c for c in find_compilers(HOST) if c.kind == "gcc")
+    strict = subprocess.run(
+        [*gcc.command, "-O3", *toolchain.WARNING_FLAGS, "-c", str(tmp_path / "one.c"), "-o", str(tmp_path / "one.o")],
+        capture_output=True,
+    )
+    assert strict.returncode != 0
+    sources = [tmp_path / "one.c"]
+    try:
+        compile_shared(gcc, HOST, sources, tmp_path / "one.so")
+    except ToolchainError:
+        assert ends
+    else:
+        assert not ends

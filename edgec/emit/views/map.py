@@ -66,7 +66,9 @@ class MapView(LoopedView):
     @property
     def has_tail(self) -> bool:
         """Can there be less than a vector at the end?"""
-        return not isinstance(self.lane_extent, int) or self.lane_extent % 64 != 0
+        lanes = self.params.lanes
+        in_blocks = self.lane_blocks != 1 and self.lane_block % lanes != 0
+        return not isinstance(self.lane_extent, int) or self.lane_extent % lanes != 0 or in_blocks
 
     @property
     def inner(self) -> Loop | None:
