@@ -31,8 +31,10 @@ PEERS = ("eager", "graph", "default", "reduce-overhead")
 def text(rows: Sequence[Row]) -> str:
     """The page."""
     timed = [r for r in rows if r.get("ms", {}).get("edgec")]
+    known = next((r["machine"] for r in rows if "machine" in r), {})
+    older = {r["name"]: r["machine"] for r in timed if r.get("machine", known) != known}
     table = [
-        [r["network"], str(r["batch"]), r["precision"], f"{r['gradients']:.1e}", f"{r['losses']:.1e}",
+        [r["network"] + (" *" if r["name"] in older else ""), str(r["batch"]), r["precision"], f"{r['gradients']:.1e}", f"{r['losses']:.1e}",
          str(r["launches"]), *(_shown(r["ms"].get(m)) for m in ("edgec", *PEERS)), _ratio(r),
          f"{r['bytes'] / 2**20:.0f}", _mib(r.get("torch_bytes"))]
         for r in timed
@@ -47,9 +49,11 @@ def text(rows: Sequence[Row]) -> str:
     if failed:
         parts.append("Modes of PyTorch that were not timed; the ratio is over the others:")
         parts.append(markdown(["row", "mode", "reason"], failed, text_columns=3))
-    known = next((r["machine"] for r in rows if "machine" in r), {})
     said = dict.fromkeys(f"python -m benchmarks.gpu.training {r['command']}" for r in rows)
-    if len(said) > 1:
+    if older:
+        others = dict.fromkeys(f"{m.get('date')} on an {m.get('gpu')}" for m in older.values())
+        parts.append(f"Rows with * are of another run, of {' and '.join(others)}, and of the code of that day.")
+    elif len(said) > 1:
         parts.append("All rows are of machines of one kind; those of one command are of one run.")
     commands = "\n".join(said)
     parts.append(f"{known.get('date')}; {known.get('gpu')}; PyTorch {known.get('torch')}.\n\n```sh\n{commands}\n```")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
-
 from benchmarks.spoiled import SCALES, WORTH_MS
 from benchmarks.training.machine import processor
 from benchmarks.training.modules import CASES, Case
@@ -60,9 +58,10 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = (), beside:
     others = [
         f"`lr={case.rate:f}`".rstrip("0`") + f"` for {name}" for name, case in CASES.items() if case.rate != Case.rate
     ]
+    versions = sorted({r.checked.reference for r in rows if r.checked is not None})
     lines = [
         "# Training steps beside PyTorch", "",
-        f"Written by `{command}`, with PyTorch {torch.__version__} on an {processor()}.",
+        f"Written by `{command}`, with {' and '.join(versions)} on an {processor()}.",
         f"Random weights and data, `{OPTIMIZER.format(rate=Case.rate)}` on all weights ({', '.join(others)});",
         "batch normalization uses its statistics. Gradients and losses are compared with the module in double",
         "precision: the largest difference over the largest gradient of a weight (at most 1e-4 passes; or",
