@@ -235,6 +235,8 @@ def both_centered(random):
     yield node("matmul", centered, widened(w))
     turned = node("transpose", node("sub", widened(given("v", 2, 4, 5, dtype="u8")), z), perm=(0, 2, 1))
     yield node("matmul", widened(x), turned)
+    deep = node("sub", widened(given("u", 4, 5, dtype="u8")), reshaped(z, (1, 1, 1)))  # of more dimensions than u
+    yield node("matmul", centered, node("transpose", deep, perm=(0, 2, 1)))
 
 
 @rule_on("matmul", family="quantization", examples=both_centered)
@@ -264,7 +266,7 @@ def _centered(x):
         chain.append(x)
         x = x.args[0]
     zero = None
-    if x.op == "sub" and x.args[1].type.elements == 1:
+    if x.op == "sub" and x.args[1].type.elements == 1 and x.args[0].type.shape == x.type.shape:
         x, zero = x.args[0], reshaped(x.args[1], ())
     if not _is_plain(x):
         return None
