@@ -264,7 +264,7 @@ def _centered(x):
         chain.append(x)
         x = x.args[0]
     zero = None
-    if x.op == "sub" and x.args[1].type.elements == 1:
+    if x.op == "sub" and x.args[1].type.elements == 1 and x.args[0].type.shape == x.type.shape:
         x, zero = x.args[0], reshaped(x.args[1], ())
     if not _is_plain(x):
         return None

@@ -62,7 +62,7 @@ static inline int any_lane(mask m) {
 
 /* What is known of an element in all lanes: of whole values one number. */
 static inline __attribute__((always_inline)) vec fact(const double *facts, const int64_t *place) {
-    vec found;
+    vec found = {};
     for (int l = 0; l < LANES; l++) found[l] = facts[place[l]];
     return found;
 }

@@ -43,18 +43,20 @@ STEPPED, FEW, STEPPED_SLACK = 0.05, 0.01, 4.0
 REMEMBERED_SLACK = 2.0
 #: Differences beyond this are no rounding; of a network that rounds to 16 bits, beyond this multiple of the tolerance.
 MOST_ROUNDING, OTHER_ROUNDING = 1e-2, 4.0
-#: Multiple of the reference's own distance from double precision that passes.
-REFERENCE_SLACK = 2.0
+#: Multiple of the reference's own distance from double precision that passes, and of the greatest that rounding makes
+#: which that distance may be itself: what is farther is no rounding, but another function.
+REFERENCE_SLACK, RANDOM_SLACK = 2.0, 8.0
 #: Beginning of the excuse of an output whose reference is too far from double precision to prove anything.
 UNSURE = "no proof: the reference itself is"
 
 
 @dataclass(frozen=True)
 class OwnError:
-    """Results in double precision, and others as right as the reference's: its own, floats, and rounded otherwise."""
+    """Results in double precision, the reference's, and others that differ from double precision by rounding alone."""
 
     exact: Arrays
-    others: tuple[Arrays, ...]
+    reference: Arrays
+    rounded: tuple[Arrays, ...]
 
 
 @dataclass
@@ -100,10 +102,15 @@ class Judge:
         own = self._reference_error(inputs, want)
         if own is None or self.tolerance > NARROW:
             return d
-        exact, others = own.exact[d.name], [o[d.name] for o in own.others]
-        off, far = self._distance(got, exact, d), [self._distance(o, exact, d) for o in others]
-        theirs = tuple(map(max, zip(*far)))
-        if any(a > max(least, REFERENCE_SLACK * b) for a, b, least in zip(off, theirs, self._always(d, exact))):
+        exact, always = own.exact[d.name], self._always(d, own.exact[d.name])
+        off, far = self._distance(got, exact, d), self._distance(own.reference[d.name], exact, d)
+        by_rounding = tuple(map(max, zip(*(self._distance(o[d.name], exact, d) for o in own.rounded))))
+        theirs = tuple(map(max, far, by_rounding))
+        if not all(map(isfinite, (*off, *theirs))):
+            return d
+        if any(a > max(least, RANDOM_SLACK * b) for a, b, least in zip(far, by_rounding, always)):
+            return d
+        if any(a > max(least, REFERENCE_SLACK * b) for a, b, least in zip(off, theirs, always)):
             return d
         said = f"{theirs[1]:.0f} steps" if d.quantized else f"{max(theirs):.1e}"
         proves = theirs[0] <= (STEPPED * exact.size if d.quantized else MOST_ROUNDING)

@@ -5,7 +5,8 @@ that comes near half a step goes to either side there, and everything behind it 
 they are held against the imported graph in double precision, by the measure of the reference's distance from it. That
 graph may itself be what is wrong. So it counts only where every tensor of the reference is what the graph makes, in
 double precision, of those tensors of the reference that it is computed from: one step of the file, which amplifies
-nothing.
+nothing. A step that is wrong by less than the tolerance may be amplified by those behind it, so the reference also must
+not be farther from double precision than rounding takes that graph, by order of magnitude.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from edgec.ir.types import DTYPES, is_float
 Arrays = Mapping[str, np.ndarray]
 #: Part of the rounded integers of a tensor that may be a step off what its operands give.
 FEW = 0.01
-#: Runs with every number moved before it is rounded to an integer, and the relative size of that: of four floats.
+#: Runs with every input moved, and every number before it is rounded to an integer; the relative size: of four floats.
 NUDGES, NUDGE = 3, 2.0**-21
 #: Prefix of the inputs that stand for tensors of the reference.
 _GIVEN = "\0"
@@ -47,10 +48,12 @@ def own_error(built: Built, inputs: Arrays, want: Arrays) -> OwnError | None:
     if not steps_agree(whole, named, {**tensors, **inputs}):
         return None
     exact = exact_results(graph, inputs)
-    rounds = any(n.op == "round" for n in graph.nodes())
     random = np.random.default_rng(0)
-    others = (exact_results(moved(graph, lambda shape: random.uniform(-1, 1, shape)), inputs) for _ in range(NUDGES))
-    return OwnError(exact, (want, run_graph(graph, inputs), *(others if rounds else ())))
+    nudged = (
+        exact_results(moved(graph, lambda shape: random.uniform(-1, 1, shape)), _moved_floats(inputs, random))
+        for _ in range(NUDGES)
+    )
+    return OwnError(exact, want, (run_graph(graph, inputs), *nudged))
 
 
 def steps_agree(graph: Graph, named: Mapping[str, Node], tensors: Arrays, tolerance: float = TOLERANCE) -> bool:
@@ -93,6 +96,14 @@ def steps_agree(graph: Graph, named: Mapping[str, Node], tensors: Arrays, tolera
         if np.count_nonzero(is_off & ~is_tie) > max(1.0, FEW * off.size):
             return False
     return True
+
+
+def _moved_floats(inputs: Arrays, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """Inputs in double precision, moved by `NUDGE` of themselves at most; integers as they are."""
+    return {
+        name: x * (1 + NUDGE * random.uniform(-1, 1, x.shape)) if x.dtype.kind == "f" else x
+        for name, x in inputs.items()
+    }
 
 
 def _inputs_of(node: Node) -> list[Node]:

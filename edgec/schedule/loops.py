@@ -13,7 +13,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
-from edgec.ir.vector import HALF, chosen, is_repeated
+from edgec.ir.vector import HALF, LANES, chosen, is_repeated
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, merge_loops, with_contiguous_weights
 
 #: Lanes that short rows are joined to, at most.
@@ -158,6 +158,11 @@ class Parts:
     def passes(self) -> list[Expr]:
         """The passes along the row, in order."""
         return [*(inner for _, inner in self.reductions), *([self.result] if self.keeps_row else [])]
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Are none of the reductions of truth values, which lanes hold as masks?"""
+        return all(LANES.get(inner.dtype) != "mask" for _, inner in self.reductions)
 
     @property
     def reduced_addresses(self) -> list[Expr]:

@@ -113,7 +113,7 @@ def row(flat: Flat, device: Device, weights: Weights) -> Row | None:
             return None  # vectors would be mostly empty, and nothing is repeated without them
         if parts is None and plain is not None and _is_gathered(plain, flat, device):
             parts = plain
-    if parts is None or any(not is_vectorizable(e, parts.row, True) for e in parts.passes):
+    if parts is None or not parts.is_of_numbers or any(not is_vectorizable(e, parts.row, True) for e in parts.passes):
         return None
     return Row(
         parts.loops, parts.row, device.vector_lanes, parts.reductions, parts.result, parts.keeps_row,

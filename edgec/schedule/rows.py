@@ -98,7 +98,7 @@ def _parts(flat: Flat, lanes: int, weights: Weights) -> Parts | None:
         return None
     nest = taken_apart_by_nests(merge_reductions(merge_loops(in_order_of_sum(flat, weights))))
     parts = around_row(nest) if nest is not None else None
-    if parts is None or parts.keeps_row or not is_contiguous(parts):
+    if parts is None or parts.keeps_row or not parts.is_of_numbers or not is_contiguous(parts):
         return None
     if parts.walk and most(parts.row) * 2 < lanes:
         return None  # vectors would be mostly empty

@@ -111,10 +111,12 @@ def test_every_step_has_to_agree() -> None:
     assert steps_agree(*one_step(1.00001), {k: right[k] for k in ("x", "m")})
 
 
-def judged(got: np.ndarray, want: np.ndarray, exact: np.ndarray, **options: object) -> tuple[bool, str]:
+def judged(
+    got: np.ndarray, want: np.ndarray, exact: np.ndarray, rounded: np.ndarray | None = None, **options: object
+) -> tuple[bool, str]:
     x = placeholder("x", Type("f32", want.shape))
     graph = Graph((x,), (("y", x),))
-    own = OwnError({"y": exact}, ({"y": want},))
+    own = OwnError({"y": exact}, {"y": want}, ({"y": want if rounded is None else rounded},))
     judge = Judge(graph, TOLERANCE, own_error=lambda *_: own, **options)  # type: ignore[arg-type]
     (d,) = judge.differences({"y": got}, {"y": want}, {"x": want})
     return judge.within(d), d.excused
@@ -142,3 +144,49 @@ def test_rounded_numbers_may_be_as_many_and_as_far_as_the_references() -> None:
         got = exact.copy()
         got[0, 100 : 100 + count] += np.int8(far)
         assert judged(got, want, exact, steps={"y": 1.0})[0] == passes, (count, far)
+
+
+def test_a_reference_that_rounding_does_not_explain_is_no_excuse() -> None:
+    exact = RANDOM.uniform(0.5, 1, (4, 30))
+    signs = RANDOM.choice([-1, 1], exact.shape)
+    want, got = (exact + 1e-3 * signs).astype(FLOATS), exact.astype(FLOATS)
+    for far, passes in ((1e-3 / 7, True), (1e-3 / 9, False)):
+        assert judged(got, want, exact, exact + far * signs)[0] == passes
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_results_that_are_no_numbers_excuse_nothing(number: float) -> None:
+    want = np.linspace(0.5, 1, 40).astype(FLOATS)
+    exact = want.astype(np.float64)
+    others = exact.copy()
+    others[0] = number
+    assert not judged(100 * want, want, others)[0]
+    assert not judged(100 * want, want, exact, others)[0]
+
+
+def behind_a_factor(factor: float) -> onnx.ModelProto:
+    """A product whose result, times a factor near 1, a sine behind it amplifies."""
+    arrays = {"w": np.random.default_rng(0).standard_normal((32, 16)), "one": np.array(factor), "many": np.array(100)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Mul", ["a", "one"], ["b"]),
+        helper.make_node("Mul", ["b", "many"], ["c"]), helper.make_node("Sin", ["c"], ["y"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "amplified", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 32])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(a.astype(FLOATS), n) for n, a in arrays.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("factor", [1 + 5e-6, 1 + 5e-5])
+def test_a_small_mistake_of_a_step_that_others_amplify_is_found(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """No step is as far off as the tolerance, and all results are what the wrong import makes."""
+    pytest.importorskip("onnxruntime")
+    right, wrong = edgec.build(behind_a_factor(1.0)), edgec.build(behind_a_factor(factor))
+    reference = network.reference_for(right, [])
+    monkeypatch.setattr(network, "reference_for", lambda *_: reference)
+    monkeypatch.setattr(reference_error, "tensors_of", lambda _, inputs: bisect.tensors_of(right, inputs))
+    checked = edgec.check(wrong)
+    assert not checked.ok and checked.outputs[0].max_rel > 10 * TOLERANCE
+    assert edgec.check(right).ok

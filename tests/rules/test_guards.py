@@ -74,6 +74,14 @@ def summed(times: int, dtype: str) -> Node:
     return ops.node("reduce", x, combine="add", axes=(0,))
 
 
+def turned_less(*zero: int) -> Node:
+    """A product of bytes less a zero point of a shape, turned."""
+    x, y = (ops.node("cast", given(name, 3, 5, dtype="u8"), to="i32") for name in "xy")
+    centered = ops.node("sub", x, ops.node("cast", given("z", *zero, dtype="u8"), to="i32"))
+    rank = centered.type.rank
+    return ops.node("matmul", ops.node("transpose", centered, perm=(*range(rank - 2), rank - 1, rank - 2)), y)
+
+
 @pytest.mark.parametrize(
     ("rule", "just_inside", "just_outside"),
     [
@@ -82,6 +90,7 @@ def summed(times: int, dtype: str) -> Node:
         ("draw_out_positive_factor", [greatest(), greatest(1)], [greatest(1, 1), greatest(3)]),
         ("sum_before_shift", [shifted(), shifted(1)], [shifted(1, 1), shifted(3)]),
         ("draw_out_summand", [summed(100, "i8")], [summed(130, "i8"), summed(70000, "f16")]),
+        ("draw_out_both_zero_points", [turned_less(), turned_less(1, 1)], [turned_less(1, 1, 1), turned_less(1, 5)]),
         ("slice_inside_padding", [padded(2), padded(3)], [padded(0), padded(1), padded(4), padded(5)]),
     ],
 )
