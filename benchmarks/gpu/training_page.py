@@ -34,8 +34,8 @@ def text(rows: Sequence[Row]) -> str:
     known = next((r["machine"] for r in rows if "machine" in r), {})
     older = {r["name"]: r["machine"] for r in timed if r.get("machine", known) != known}
     table = [
-        [r["network"] + (" *" if r["name"] in older else ""), str(r["batch"]), r["precision"], f"{r['gradients']:.1e}", f"{r['losses']:.1e}",
-         str(r["launches"]), *(_shown(r["ms"].get(m)) for m in ("edgec", *PEERS)), _ratio(r),
+        [r["network"] + " *" * (r["name"] in older), str(r["batch"]), r["precision"], f"{r['gradients']:.1e}",
+         f"{r['losses']:.1e}", str(r["launches"]), *(_shown(r["ms"].get(m)) for m in ("edgec", *PEERS)), _ratio(r),
          f"{r['bytes'] / 2**20:.0f}", _mib(r.get("torch_bytes"))]
         for r in timed
     ]  # fmt: skip
