@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgec import ops
 from edgec.ir.evaluate import run
-from edgec.ir.graph import Graph, Node, constant, rewrite
+from edgec.ir.graph import Graph, Node, constant, rewrite, topological
 from edgec.ir.types import FLOATS
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.few_bits import has_few_bits, is_kept, is_widened
@@ -49,16 +49,11 @@ def with_floats(graph: Graph, keeps: bool) -> Graph:
 
 
 def _is_computed(weights: Node) -> bool:
-    """Are they floats that arithmetic on constants gives?"""
+    """Are they floats that arithmetic on constants gives? Magnitudes are none: kernels make them in registers."""
     if not is_static(weights) or weights.type.dtype not in FLOATS:
         return False
-    left = [weights]
-    while left:
-        node = left.pop()
-        if not node.is_const and node.op not in _FREE:
-            return True
-        left += node.args
-    return False
+    ops_of = {n.op for n in topological([weights]) if not n.is_const}
+    return "abs" not in ops_of and not ops_of <= _FREE
 
 
 def _is_decoded(reader: Node, k: int, weights: Node) -> bool:

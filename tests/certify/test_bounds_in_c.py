@@ -161,8 +161,8 @@ def test_a_matmul_reads_its_weights_once_and_shares_them(tmp_path: Path) -> None
     assert len(products) == 2 and all(k.schedule.describe.startswith("contract M=2 ") for k in products)
     text = "".join(p.read_text() for p in sorted((tmp_path / "a").glob("net_interval_kernels_*.c")))
     assert "ec_abs(l0)" in text
-    #  What bounds add to the weights are biases moved outward.
-    assert found.weights_bytes - alone.weights_bytes < 0.1 * alone.weights_bytes
+    #  What bounds add to the weights are biases moved outward, and panels of the few results that a run sums by rows.
+    assert found.weights_bytes - alone.weights_bytes < 0.15 * alone.weights_bytes
 
 
 def test_a_distance_that_is_none_gives_a_status(tmp_path: Path) -> None:
