@@ -19,7 +19,6 @@ from edgec.execute.invariants import InvariantError, verify_plan, verify_program
 from edgec.execute.samples import random_inputs
 from edgec.frontend.onnx.model import read
 from edgec.fuse import plan
-from edgec.ir.graph import constant
 from edgec.options import resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.run import Run
