@@ -49,16 +49,12 @@ def with_floats(graph: Graph, keeps: bool) -> Graph:
 
 
 def _is_computed(weights: Node) -> bool:
-    """Are they floats that arithmetic on constants gives?"""
+    """Are they floats that arithmetic on constants gives, no more of them than of those?"""
     if not is_static(weights) or weights.type.dtype not in FLOATS:
         return False
-    left = [weights]
-    while left:
-        node = left.pop()
-        if not node.is_const and node.op not in _FREE:
-            return True
-        left += node.args
-    return False
+    nodes = Graph((), (("", weights),)).nodes()
+    is_of_work = any(not n.is_const and n.op not in _FREE for n in nodes)
+    return is_of_work and any(n.is_const and n.type.elements >= weights.type.elements for n in nodes)
 
 
 def _is_decoded(reader: Node, k: int, weights: Node) -> bool:
