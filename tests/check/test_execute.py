@@ -19,7 +19,6 @@ from edgec.execute.invariants import InvariantError, verify_plan, verify_program
 from edgec.execute.samples import random_inputs
 from edgec.frontend.onnx.model import read
 from edgec.fuse import plan
-from edgec.ir.graph import constant
 from edgec.options import resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.run import Run
@@ -98,10 +97,10 @@ def test_memory_that_nobody_wrote_shows() -> None:
 
 def test_a_padded_number_has_a_place() -> None:
     """A halo around no dimension is nothing, and what it is around is still an array."""
-    number = ops.node("pad", constant(np.array(-2, np.float32)), before=(), after=(), value=-1.0)
+    number = ops.node("pad", value("n"), before=(), after=(), value=-1.0)
     product = ops.node("matmul", ops.node("reshape", number, shape=(1, 1)), value("x", 1, 3))
     made = graph(ops.node("sign", number), product)
-    given = {"x": np.ones((1, 3), np.float32)}
+    given = {"n": np.array(-2, np.float32), "x": np.ones((1, 3), np.float32)}
     planned = plan(made)
     got = run_plan(planned, given)
     assert planned.halos and {n: a.tolist() for n, a in got.items()} == {"y0": -1.0, "y1": [[-2.0] * 3]}
