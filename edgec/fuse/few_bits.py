@@ -49,11 +49,15 @@ def with_floats(graph: Graph, keeps: bool) -> Graph:
 
 
 def _is_computed(weights: Node) -> bool:
-    """Are they floats that arithmetic on constants gives? Magnitudes are none: kernels make them in registers."""
+    """Are they floats that arithmetic on constants gives, no more of them than of those? Magnitudes are none: kernels
+    make them in registers."""
     if not is_static(weights) or weights.type.dtype not in FLOATS:
         return False
-    ops_of = {n.op for n in topological([weights]) if not n.is_const}
-    return "abs" not in ops_of and not ops_of <= _FREE
+    nodes = topological([weights])
+    work = {n.op for n in nodes if not n.is_const} - _FREE
+    return (
+        bool(work) and "abs" not in work and any(n.is_const and n.type.elements >= weights.type.elements for n in nodes)
+    )
 
 
 def _is_decoded(reader: Node, k: int, weights: Node) -> bool:

@@ -100,7 +100,7 @@ def test_a_padded_number_has_a_place() -> None:
     number = ops.node("pad", value("n"), before=(), after=(), value=-1.0)
     product = ops.node("matmul", ops.node("reshape", number, shape=(1, 1)), value("x", 1, 3))
     made = graph(ops.node("sign", number), product)
-    given = {"x": np.ones((1, 3), np.float32), "n": np.array(-2, np.float32)}
+    given = {"n": np.array(-2, np.float32), "x": np.ones((1, 3), np.float32)}
     planned = plan(made)
     got = run_plan(planned, given)
     assert planned.halos and {n: a.tolist() for n, a in got.items()} == {"y0": -1.0, "y1": [[-2.0] * 3]}

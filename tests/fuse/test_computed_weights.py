@@ -33,3 +33,9 @@ def test_weights_times_a_scale_are_no_kernel() -> None:
 def test_weights_that_are_only_widened_stay_narrow(dtype: str) -> None:
     consts = [n for n in plan(scaled_weights(dtype)).graph.nodes() if n.is_const and n.type.elements > 1]
     assert [n.type.dtype for n in consts] == ["i8"]
+
+
+def test_few_numbers_repeated_are_not_stored_as_many() -> None:
+    row = ops.node("sigmoid", constant(np.linspace(-1, 1, 1024, dtype=np.float32).reshape(1, 1024)))
+    one = graph(ops.node("matmul", value("x", 2, 1024), ops.node("broadcast", row, shape=(1024, 1024))))
+    assert max(n.type.elements for n in plan(one).graph.nodes() if n.is_const) == 1024
