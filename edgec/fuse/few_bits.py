@@ -53,11 +53,10 @@ def _is_computed(weights: Node) -> bool:
     make them in registers."""
     if not is_static(weights) or weights.type.dtype not in FLOATS:
         return False
-    nodes = topological([weights])
+    nodes = list(topological([weights]))
     work = {n.op for n in nodes if not n.is_const} - _FREE
-    return (
-        bool(work) and "abs" not in work and any(n.is_const and n.type.elements >= weights.type.elements for n in nodes)
-    )
+    most = max((n.type.elements for n in nodes if n.is_const), default=0)
+    return bool(work) and "abs" not in work and most >= weights.type.elements
 
 
 def _is_decoded(reader: Node, k: int, weights: Node) -> bool:
