@@ -100,9 +100,9 @@ def test_rows_beyond_a_border_would_be_found(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("shut", [0.0, 100.0])
 def test_elements_that_are_shut_are_left_out(shut: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks.Network, "is_plain", False)  # rows in numpy
     graph = _dense(shut)
     net, centers = network(graph), _centers(graph)[0]
-    net.is_plain = False
     found, outputs = _bounds(net, box(net, centers, 0.1))
     assert any(a is not None and a.size < 35 for a in found.alive.values())
     monkeypatch.setattr(networks, "_PICKED", -1.0)
