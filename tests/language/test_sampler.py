@@ -140,7 +140,7 @@ def test_known_tokens(library: ctypes.CDLL) -> None:
         ({"top_k": -1}, "top_k is -1"),
         ({"min_p": 1.5}, "min_p is 1.5"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0"),
-        ({"seed": -1}, "seed is -1"),
+        ({"seed": -1}, "'seed' cannot be -1"),
     ],
 )
 def test_refused(library: ctypes.CDLL, more: dict[str, float], message: str) -> None:
