@@ -16,6 +16,8 @@ from edgec.schedule.variants import Product
 from edgec.tune.local import trials_of
 from edgec.tune.search import Trial
 
+#: The variants are the same on every machine.
+DEVICE = "x86_64_avx2"
 #: Channels, side, channels of the result and taps of the convolutions.
 SHAPES = ((8, 14, 32, 1), (32, 14, 24, 3), (24, 20, 40, 1), (16, 30, 16, 3), (64, 12, 20, 1), (48, 9, 48, 3))
 
@@ -37,14 +39,14 @@ def convolutions(shapes: Sequence[tuple[int, int, int, int]] = SHAPES) -> onnx.M
 
 def products() -> dict[str, Product]:
     """The products of these convolutions by their keys."""
-    context = edgec.build(convolutions(), compile=False, variants={}, device="host").stages.context
+    context = edgec.build(convolutions(), compile=False, variants={}, device=DEVICE).stages.context
     assert context.variants is not None
     return context.variants.seen
 
 
 def spaces() -> dict[str, list[Trial]]:
     """Their variants."""
-    options = resolve({"device": "host"})
+    options = resolve({"device": DEVICE})
     return {key: trials_of(key, product, options) for key, product in products().items()}
 
 
