@@ -54,7 +54,7 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = (), beside:
 
     ``beside`` is the number of runs of other networks on other cores of the machine meanwhile.
     """
-    others_run = f" (here {beside} runs of other networks, on cores of their own)" if beside else ""
+    others_run = f" (here up to {beside} runs of other networks, on cores of their own)" if beside else ""
     others = [
         f"`lr={case.rate:f}`".rstrip("0`") + f"` for {name}" for name, case in CASES.items() if case.rate != Case.rate
     ]

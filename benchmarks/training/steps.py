@@ -229,7 +229,8 @@ def main() -> None:
             break
     found = [rows.found[name, batch] for name in CASES for batch in given.batches if (name, batch) in rows.found]
     if given.write is not None:
-        flags = f"--steps {given.steps}{' --compiled' if given.compiled else ''}"
+        flags = f"--steps {given.steps}{' --compiled' if given.compiled else ''} --seconds {given.seconds:g}"
+        flags += f" --beside {given.beside}" if given.beside else ""
         asked = [(name, batch) for name in CASES for batch in given.batches]
         missing = [what for name, batch in asked if (what := left(rows.found.get((name, batch)), name, batch, given))]
         command = f"python -m benchmarks.training.steps {flags} --write docs/results/training.md"

@@ -29,7 +29,7 @@ class Bounds:
     exact: dict[Node, Range] = field(default_factory=dict)
     seen: dict[Node, Range] = field(default_factory=dict)
     noise: dict[Node, Array] = field(default_factory=dict)
-    #: What rows need of the ranges at a node, by `Rule.facts`.
+    #: Facts of the ranges at a node that rows need, by `Rule.facts`.
     facts: dict[Node, Any] = field(default_factory=dict)
     #: The elements of a node that rows are about, by `Network._alive`.
     alive: dict[Node, Array | None] = field(default_factory=dict)

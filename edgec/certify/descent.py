@@ -46,7 +46,7 @@ class _Step(ctypes.Structure):
 
 @dataclass
 class Point:
-    """What happens to rows of the elements of a value: constants and sizes of the rows, slopes by their signs, and
+    """A step of rows over the elements of a value: constants and sizes of the rows, slopes by their signs, and
     constants and sizes of what they become. ``facts`` are [boxes, elements] by their names in the struct, biases
     [1, elements]. ``bends``: the slopes of rows above and below zero are not the same.
     """
@@ -61,7 +61,7 @@ class Point:
 
     @cached_property
     def packed(self) -> _Facts:
-        """Where the facts are, once there are no more of them."""
+        """Addresses of the facts, once there are no more of them."""
         return _Facts(**{name: x.__array_interface__["data"][0] for name, x in self.facts.items()})
 
     @property
@@ -203,7 +203,7 @@ class Descent:
         return steps
 
     def _points(self, found: Bounds, place: int, noisy: bool) -> tuple[list[Point], int, bool]:
-        """What happens to rows element by element, from a node to the next one that is not; how many
+        """Steps of rows element by element, from a node to the next one that is not; how many
         nodes that are, and whether one of them is a reshape."""
         start = self.nodes[place]
         if place and start in found.points:
@@ -279,7 +279,7 @@ class Descent:
                 steps.place()
 
     def _panels(self, n: Node, rule: Weighted) -> int:
-        """Where weights are as the code reads them: in panels of results, [panel][tap][output][result]."""
+        """The address of weights as the code reads them: in panels of results, [panel][tap][output][result]."""
         if n not in self.packed:
             code = library()
             assert code is not None
@@ -293,7 +293,7 @@ class Descent:
 
 
 def facts_of(rule: Rule, n: Node, found: Bounds) -> Any:
-    """What rows need of the ranges at a node, made once."""
+    """Facts of the ranges at a node that rows need, made once."""
     if n not in found.facts:
         found.facts[n] = rule.facts([found.seen[a] for a in n.args], found.exact[n])
     return found.facts[n]

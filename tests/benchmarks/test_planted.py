@@ -109,7 +109,7 @@ def test_files_of_tests_come_in_turns_the_narrowest_first() -> None:
 
 
 def test_runs_in_copies_of_a_process(tmp_path: Path) -> None:
-    """What passes, fails, ends the process or takes too long is told apart; each run is as fresh as the first."""
+    """Runs that pass, fail, end the process or take too long are told apart; each is as fresh as the first."""
     (tmp_path / "test_a.py").write_text(
         "import os, time\n\ndef test_right():\n    pass\n\ndef test_wrong():\n    assert 0\n\n"
         "def test_ends():\n    os.kill(os.getpid(), 9)\n\ndef test_long():\n    time.sleep(60)\n",

@@ -66,9 +66,7 @@ class MapView(LoopedView):
     @property
     def has_tail(self) -> bool:
         """Can there be less than a vector at the end?"""
-        lanes = self.params.lanes
-        in_blocks = self.lane_blocks != 1 and self.lane_block % lanes != 0
-        return not isinstance(self.lane_extent, int) or self.lane_extent % lanes != 0 or in_blocks
+        return not isinstance(self.lane_extent, int) or self.lane_extent % self.params.lanes != 0
 
     @property
     def inner(self) -> Loop | None:
