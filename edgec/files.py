@@ -162,7 +162,7 @@ def system() -> Iterator[None]:
 
 
 def advice(error: OSError) -> str | None:
-    """What to do about a refusal of the system, where that is known."""
+    """A hint for a refusal of the system, where that is known."""
     return _ADVICE.get(error.errno or 0)
 
 

@@ -21,11 +21,12 @@ from edgec.artifact.origin import code_of, read_origin
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
 from edgec.errors import UsageError
-from edgec.frontend.source import digest, files_beside
+from edgec.frontend.source import Parsed, digest, files_beside
 from edgec.options import OPTIONS, Settings, resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.deferred import DeferredRun
 from edgec.pipeline.preprocessing import with_preprocessing
+from edgec.pipeline.training import trained_run
 from edgec.progress import Progress, silent
 from edgec.schedule.variants import Variants
 from edgec.tune.affinity import with_lock, with_sweep
@@ -72,9 +73,36 @@ def reopened(
     """The build in a folder, beside the model that it was made from.
 
     The model is where it was when the folder was built, or ``model``; ``settings`` are options that differ from their
-    defaults, which have to be those of the build. Raises UsageError where the model is gone or another one, or the
-    options are others.
+    defaults, which have to be those of the build. Raises UsageError where the model is gone or another one, the
+    options are others, or the folder holds a training step.
     """
+    parsed, context, compiler, source = _asked_again(folder, settings, model, progress)
+    if context.options.training is not None or "training" in read_lock(folder):
+        hint = f"edgec check, bench and profile take it as it is; other commands take {source}, without --loss"
+        raise UsageError("holds a training step", hint=hint, where=str(folder))
+    _require_same(folder, context)
+    return Built(parsed, DeferredRun(parsed, context), folder, {}, compiler)
+
+
+def reopened_step(
+    folder: Path, settings: Mapping[str, Any], model: str | Path | None = None, progress: Progress = silent
+) -> Built:
+    """The build of a training step in a folder: scheduled again, and not compiled. Errors are those of `reopened`,
+    and one where another version of edgec wrote the folder."""
+    parsed, context, compiler, _ = _asked_again(folder, settings, model, progress)
+    _require_same(folder, context)
+    parsed, run = trained_run(parsed, context)
+    for path, content in run["emit"].files.items():
+        if "_step_kernels_" in path and (folder / path).read_bytes() != content:
+            hint = "edgec train it again"
+            raise UsageError("its step is not the one that this edgec makes", hint=hint, where=str(folder / path))
+    return Built(parsed, run, folder, {}, compiler)
+
+
+def _asked_again(
+    folder: Path, settings: Mapping[str, Any], model: str | Path | None, progress: Progress
+) -> tuple[Parsed, Context, str | None, Path]:
+    """The model of a folder, how it was built, the compiler of its library, and the model's file."""
     lock = read_lock(folder)
     noted, of_build = read_origin(folder, lock)
     given = {key: value for key, value in settings.items() if value not in (OPTIONS[key].default, None, (), {})}
@@ -93,20 +121,21 @@ def reopened(
     if digest(parsed) != (lock.get("model") or {}).get("sha256"):
         hint = "edgec build it again, or name the right one: --model FILE"
         raise UsageError(f"the folder was built from another model than {source} is now", hint=hint, where=str(folder))
-    if options.training is not None or "training" in lock:
-        hint = f"edgec check and bench take it as it is; other commands take {source}, without --loss"
-        raise UsageError("holds a training step", hint=hint, where=str(folder))
     facts = lock_facts(options, parsed, "import")
-    for key, value in json.loads(json.dumps({**facts, "threads": options.threads})).items():
-        if lock.get(key) != value and key != "model":
-            hint = "leave the option out, or edgec build it again"
-            raise UsageError(f"'{key}' is not what the folder was built with", hint=hint, where=str(folder))
-    runs = runs_here(options.device, options.compiler)
     is_compiled = (folder / library_name(lock["name"])).is_file()
-    if runs and not is_compiled:
-        hint = "build it without --no-compile"
-        raise UsageError("the folder holds sources alone, no compiled library", hint=hint, where=str(folder))
     frozen = locked(folder, {**facts, "model": lock["model"]})  # it may have another name now
     context = Context(options, progress, facts, prices=prices_for(options, frozen), variants=Variants(frozen=frozen))
     compiler = str(compiler_for(options.device, options.compiler)) if is_compiled else None
-    return Built(parsed, DeferredRun(parsed, context), folder, {}, compiler)
+    return parsed, context, compiler, source
+
+
+def _require_same(folder: Path, context: Context) -> None:
+    """Raises UsageError for options that are not those of the build in a folder, or a library that is missing."""
+    lock, options = read_lock(folder), context.options
+    for key, value in json.loads(json.dumps({**context.facts, "threads": options.threads})).items():
+        if lock.get(key) != value and key != "model":
+            hint = "leave the option out, or edgec build it again"
+            raise UsageError(f"'{key}' is not what the folder was built with", hint=hint, where=str(folder))
+    if runs_here(options.device, options.compiler) and not (folder / library_name(lock["name"])).is_file():
+        hint = "build it without --no-compile"
+        raise UsageError("the folder holds sources alone, no compiled library", hint=hint, where=str(folder))

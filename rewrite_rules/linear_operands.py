@@ -3,6 +3,8 @@
 import numpy as np
 
 from edgec.ir.graph import constant
+from edgec.ir.index import lower
+from edgec.ir.types import FLOATS
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.facts import is_static
@@ -53,6 +55,60 @@ def scale_by_diagonal(n, view):
     if np.count_nonzero(w.value) != np.count_nonzero(diagonal):
         return "the weights are no diagonal matrix"
     return node("mul", x, constant(diagonal.copy()))
+
+
+def scaled_rows(random):
+    a, b = random.randint(1, 2), random.randint(2, 3)
+    x, y = given("x", a, b, 9), given("y", a, b, 9)
+    s, t = given("s", b, 1), given("t", a, 1, 1)
+    turned = node("transpose", node("mul", y, s), perm=(0, 2, 1))
+    yield node("matmul", node("mul", x, s), turned)
+    yield node("matmul", node("div", x, node("exp", t)), node("transpose", y, perm=(0, 2, 1)))
+    yield node("matmul", x, turned)
+    yield node("matmul", x, node("mul", given("z", 9, 2), given("c", 1, 2)))
+
+
+@rule_on("matmul", family="linearity", numeric="reassociates", examples=scaled_rows)
+def scale_after_product(n, view):
+    """(x*s)@(y*t) = (x@y)*s*t for factors s of rows and t of columns, where the results are fewer: a norm over pixels.
+
+    The sum of a softmax stays where it is, as the kernel of attention divides by it after its product, and so does a
+    constant, which joins others.
+    """
+    if n.type.dtype == "f16":
+        return "a product of numbers that are not scaled could be too large"
+    if not lower(n.args[0].type.shape[-1]):
+        return "an empty sum is 0, whatever the factors are"
+    if any(map(is_static, n.args)):
+        return "the weights are constant, and a row is scaled while it is normalized"
+    for k, operand in enumerate(n.args):
+        rank = operand.type.rank
+        turned = operand.op == "transpose" and operand.attributes["perm"] == _swap(rank)
+        scaled = operand.args[0] if turned else operand
+        if scaled.op not in ("mul", "div") or (scaled.op == "div" and n.type.dtype not in FLOATS):
+            continue  # a sum of whole quotients is not that of the numbers, divided
+        for x, s in (scaled.args, scaled.args[::-1])[: 2 if scaled.op == "mul" else 1]:
+            lengths = (*(1,) * (rank - s.type.rank), *s.type.shape)
+            summed = rank - 1 if turned == (k == 1) else rank - 2
+            if x.type != scaled.type or lengths[summed] != 1 or is_static(s) or _unmoved(x).op == "exp":
+                continue
+            factor = reshaped(s, lengths)
+            if turned:
+                x, factor = (node("transpose", v, perm=_swap(rank)) for v in (x, factor))
+            args = (x, n.args[1]) if k == 0 else (n.args[0], x)
+            return node(scaled.op, node("matmul", *args), factor)
+    return "neither operand is scaled row by row"
+
+
+def _swap(rank):
+    """The permutation that transposes matrices."""
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _unmoved(n):
+    while n.op in ("reshape", "transpose", "broadcast", "cast"):
+        (n,) = n.args
+    return n
 
 
 def outer_products(random):

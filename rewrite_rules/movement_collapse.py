@@ -69,7 +69,7 @@ def _moved(x, steps):
 
 def _positions(shape, steps):
     """Source position in a tensor of ``shape`` of each element after the steps."""
-    at = np.arange(prod(shape)).reshape(shape)
+    at = np.arange(prod(shape), dtype=np.int32).reshape(shape)
     for op, attributes in steps:
         a = dict(attributes)
         if op == "reshape":
@@ -80,7 +80,8 @@ def _positions(shape, steps):
             at = np.broadcast_to(at, a["shape"])
         else:
             for d, (start, step, extent) in enumerate(zip(a["starts"], a["steps"], a["shape"])):
-                at = np.take(at, start + step * np.arange(extent), axis=d)
+                along = slice(start, start + step * extent, step) if step > 0 else start + step * np.arange(extent)
+                at = at[(slice(None),) * d + (along,)]
     return at
 
 
@@ -96,14 +97,15 @@ def _steps(shape, positions):
     steps = []
     taken = np.zeros(prod(shape), bool)
     taken[positions] = True
-    used = np.flatnonzero(taken)
-    if len(used) < len(taken):
-        ranges = [_range(np.flatnonzero(np.bincount(c))) for c in np.unravel_index(used, shape)]
-        if None in ranges or prod(extent for _, _, extent in ranges) != len(used):
+    used = np.count_nonzero(taken)
+    if used < len(taken):
+        there, dims = taken.reshape(shape), range(len(shape))
+        ranges = [_range(np.flatnonzero(there.any(axis=tuple(k for k in dims if k != d)))) for d in dims]
+        if None in ranges or prod(extent for _, _, extent in ranges) != used:
             return None
         starts, strides, shape = zip(*ranges)
         steps.append(("slice", (("shape", shape), ("starts", starts), ("steps", strides))))
-        positions = (np.cumsum(taken) - 1)[positions]
+        positions = (np.cumsum(taken, dtype=np.int32) - 1)[positions]
     loops = _progressions(positions.reshape(-1))
     if loops is None:
         return None
@@ -141,9 +143,9 @@ def _progressions(at):
         current = current[::extent]
     if any(stride < 0 for _, stride in loops):
         return None
-    whole = np.zeros((), np.int64)
+    whole = np.zeros((), at.dtype)
     for extent, stride in loops:
-        whole = whole[..., None] + stride * np.arange(extent)
+        whole = whole[..., None] + stride * np.arange(extent, dtype=at.dtype)
     kept = sorted(((stride, extent) for extent, stride in loops if stride))
     dense = 1
     for stride, extent in kept:

@@ -1,8 +1,9 @@
-/* Rows of linear bounds on their way back through a network without branches: edgec/certify/descent.py.
+/* Rows of linear bounds on their way back through a network: edgec/certify/descent.py.
 
    A group has up to WIDTH rows of one box, one in each lane; a row and its negative pass as one until the first bend.
    Rows are stored by element, [elements][lanes], so that weights are numbers which all lanes share. A row behind
-   convolutions is a part of a value, which begins elsewhere in each lane. */
+   convolutions is a part of a value, which begins elsewhere in each lane. At a sum of two values rows are kept for
+   the second one, in a slot, until they have passed the first; where the two ways meet, both are added up. */
 
 #include <math.h>
 #include <stdint.h>
@@ -25,7 +26,8 @@
 typedef double vec __attribute__((vector_size(LANES * 8), aligned(8)));
 typedef int64_t mask __attribute__((vector_size(LANES * 8), aligned(8)));
 
-enum { POINT, DENSE, CONV, PAD, PLACE };
+enum { POINT, DENSE, CONV, PAD, PLACE, KEEP, TURN, MEET };
+#define SLOTS 4
 
 /* Facts are [boxes][elements], or null where they are zero. Elements are channels times height times width of the
    rows that a step is given: of a part where `is_part`, of the value, which is `value_height` by `value_width`, else. */
@@ -33,13 +35,14 @@ typedef struct {
     int64_t kind, is_part, bends, splits;
     int64_t channels, height, width, value_height, value_width;
     int64_t into_channels, into_height, into_width, into_value_height, into_value_width;
-    int64_t kernel_y, kernel_x, stride_y, stride_x, dilation_y, dilation_x, before_y, before_x;
+    int64_t kernel_y, kernel_x, stride_y, stride_x, dilation_y, dilation_x, before_y, before_x, slot;
     const double *before_bias, *before_sizes, *low, *high, *offset_low, *offset_high, *bias, *sizes;
     const double *weights;
 } step;
 
 typedef struct {
     double *rows, *next;      /* [elements][vectors][LANES] */
+    double *slots[SLOTS];     /* the same, of another value */
     int32_t *active;          /* numbers of elements that are not zero in all lanes */
     int64_t active_count;
     vec constant[VECTORS], slack[VECTORS], mass[VECTORS], least[VECTORS];
@@ -299,6 +302,23 @@ static void turned(group *g) {
     g->rows = g->next, g->next = kept;
 }
 
+/* Rows are kept beside those that go on. */
+static void keep(const step *s, group *g) {
+    memcpy(g->slots[s->slot], g->rows, s->channels * s->height * s->width * g->vectors * LANES * sizeof(double));
+}
+
+/* Rows that were kept go on, and those that came back are kept. */
+static void turn(const step *s, group *g) {
+    double *kept = g->rows;
+    g->rows = g->slots[s->slot], g->slots[s->slot] = kept;
+}
+
+/* Rows of one value that came two ways. */
+static void meet(const step *s, group *g) {
+    const double *kept = g->slots[s->slot];
+    for (int64_t e = 0; e < s->channels * s->height * s->width * g->vectors * LANES; e++) g->rows[e] += kept[e];
+}
+
 /* Every element of the rows of a group that is not zero. */
 static void count_active(group *g, int64_t elements) {
     const int64_t lanes = g->vectors * LANES;
@@ -313,10 +333,11 @@ static void count_active(group *g, int64_t elements) {
 
 /* The negative of a group, as a group of its own. */
 static void negated(const group *g, group *other, int64_t elements) {
-    double *rows = other->rows, *next = other->next;
-    int32_t *active = other->active;
+    const group kept = *other;
+    double *rows = kept.rows;
     *other = *g;
-    other->rows = rows, other->next = next, other->active = active;
+    other->rows = rows, other->next = kept.next, other->active = kept.active;
+    memcpy(other->slots, kept.slots, sizeof kept.slots); /* nothing is kept before rows and negatives are apart */
     for (int64_t e = 0; e < elements * g->vectors * LANES; e++) rows[e] = -g->rows[e];
     for (int v = 0; v < g->vectors; v++) other->constant[v] = -g->constant[v];
 }
@@ -352,16 +373,18 @@ static void written(const group *g, const step *s, double *reached, int64_t at) 
 /* `count` rows, sorted by their boxes, pass `steps`; the last step says what rows of inputs are. They are the units of
    elements, each with its negative, which one step `splits` off, or are given. `results` are [4][rows]: constants, slacks, masses, and the least of
    the inputs; with negatives those of all rows are first. Without `middle` and `radius` rows are left in `reached`.
-   `most` is the greatest number of elements of rows on the way. 0 where memory was not found. */
+   `most` is the greatest number of elements of rows on the way, `depth` the most slots that are in use at a time. 0
+   where memory was not found. */
 int edgec_backward(const step *steps, int64_t step_count, int64_t count, const int64_t *boxes, const int64_t *units,
-                   const double *given, const double *middle, const double *radius, int64_t most, double *results,
-                   double *reached) {
+                   const double *given, const double *middle, const double *radius, int64_t most, int64_t depth,
+                   double *results, double *reached) {
     const int64_t signs = units ? 2 : 1, total = count * signs;
-    int64_t room = (1 << 19) / (most * WIDTH * 8 * 2 * signs);
+    const int64_t buffers = 2 + depth;
+    int64_t room = (1 << 19) / (most * WIDTH * 8 * buffers * signs);
     room = room < 1 ? 1 : room > 16 ? 16 : room;
     const int64_t slots = room * signs, bytes = most * WIDTH * sizeof(double);
     double *memory = 0;
-    if (posix_memalign((void **)&memory, 64, slots * 2 * bytes)) return 0;
+    if (posix_memalign((void **)&memory, 64, slots * buffers * bytes)) return 0;
     int32_t *lists = malloc((slots + 2) * (most + 1) * sizeof(int32_t));
     group *groups = 0;
     if (posix_memalign((void **)&groups, 64, slots * sizeof(group))) groups = 0;
@@ -370,7 +393,8 @@ int edgec_backward(const step *steps, int64_t step_count, int64_t count, const i
         return 0;
     }
     for (int64_t k = 0; k < slots; k++) {
-        groups[k].rows = memory + k * 2 * most * WIDTH, groups[k].next = groups[k].rows + most * WIDTH;
+        groups[k].rows = memory + k * buffers * most * WIDTH, groups[k].next = groups[k].rows + most * WIDTH;
+        for (int64_t d = 0; d < depth; d++) groups[k].slots[d] = groups[k].next + (d + 1) * most * WIDTH;
         groups[k].active = lists + (k + 2) * (most + 1);
     }
     for (int64_t row = 0; row < count;) {
@@ -405,6 +429,9 @@ int edgec_backward(const step *steps, int64_t step_count, int64_t count, const i
                 if (s->kind == POINT) point(s, g);
                 else if (s->kind == CONV) conv(s, g, lists), turned(g);
                 else if (s->kind == PLACE) place_of(s, g), turned(g);
+                else if (s->kind == KEEP) keep(s, g);
+                else if (s->kind == TURN) turn(s, g);
+                else if (s->kind == MEET) meet(s, g);
                 else pad_of(s, g);
                 if (s->kind == PAD && !s->is_part) turned(g);
             }
@@ -431,3 +458,6 @@ int edgec_backward(const step *steps, int64_t step_count, int64_t count, const i
 
 /* Weights are in panels of so many results. */
 int edgec_backward_tall(void) { return TALL; }
+
+/* So many slots. */
+int edgec_backward_slots(void) { return SLOTS; }

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from edgec.artifact.folder import library_name, read_lock
-from edgec.artifact.library import require_whole
+from edgec.artifact.library import as_new, require_whole
 from edgec.artifact.placement import Placed, placed
 from edgec.errors import ModelError, UsageError
 from edgec.ir.dtypes import DTYPES, POISON, plain
@@ -70,7 +67,7 @@ class Network:
             raise UsageError("the artefact is not compiled", hint="build it without --no-compile", where=str(folder))
         require_whole(library)
         try:
-            with _as_new(library) as path:
+            with as_new(library) as path:
                 module = _module(self.folder, self.name)
                 self._net = module.Net(library=path, threads=threads)
         except OSError as error:
@@ -263,25 +260,6 @@ def _remedy(port: Port, given: np.ndarray, fits: bool) -> str | None:
     if given.dtype != wanted and given.dtype.kind in "biuf" and wanted.kind == "f":
         steps.append(f'.astype("{wanted.name}")')
     return f"array{''.join(steps)} is one" if steps and (fits or lacks_batch) else None
-
-
-#: Which file was loaded under a name in this process.
-_loaded: dict[Path, tuple[int, int]] = {}
-
-
-@contextmanager
-def _as_new(library: Path) -> Iterator[Path]:
-    """A path to load a library by: another one where an earlier build was loaded by this one.
-
-    The system's loader goes by names, and would hand out the earlier library.
-    """
-    found = library.stat()
-    mine = (found.st_ino, found.st_mtime_ns)
-    if _loaded.setdefault(library, mine) == mine:
-        yield library
-        return
-    with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
-        yield Path(shutil.copy(library, folder))
 
 
 def _port(entry: Mapping[str, Any]) -> Port:

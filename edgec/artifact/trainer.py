@@ -19,6 +19,7 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import read
 from edgec.frontend.onnx.trainable import with_values
 from edgec.ir.types import DTYPES
+from edgec.options.training import ONE_BY_ONE
 from edgec.options.typed import typed
 from edgec.progress import Progress, silent
 from edgec.untrusted import read_arrays
@@ -60,6 +61,8 @@ class Trainer:
             }
             self.statistics = frozenset(map(str, facts.get("statistics", ())))
             self.accumulate = int(facts["accumulate"])
+            #: Samples that PyTorch, too, would have to take one by one: the file is for one.
+            self.one_by_one = int(facts["micro_batches"]) if facts["samples"] == ONE_BY_ONE else 1
             self.inputs, self.target = tuple(_port(p) for p in facts["inputs"]), _port(facts["target"])
             pieces = {p["onnx_name"]: Piece(int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}
             size, arena = int(facts["state_bytes"]), int(facts["arena_bytes"])

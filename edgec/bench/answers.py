@@ -51,7 +51,7 @@ def content(path: Path, expected: int, where: str) -> bytes:
 def sample(
     raw: bytes, place: int, program: Program, known: Mapping[Expr, int], runs: int, where: str
 ) -> tuple[Ran, int]:
-    """What one sample gave, from ``place`` on, and where the next one begins; ``known`` are the sizes of its inputs.
+    """Results of one sample, from ``place`` on, and the place of the next one; ``known`` are the sizes of its inputs.
 
     Raises LinkError for what a device that is well cannot send, CheckError where the network refused its inputs.
     """

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import median
+
+import numpy as np
 
 from edgec.bench.timing import thread_seconds
 from edgec.bench.turns import pinned
@@ -31,7 +33,14 @@ def kernel_seconds(built: Built, seconds: float = 0.5, seed: int = 0) -> list[fl
     """
     program = built.program
     kernels = Kernels(program, library_of(built), built.options.name, built.options.templates)
-    execution = ProgramRun(program, random_inputs(built.stages.graph, seed, greatest=True))
+    return program_seconds(program, kernels, random_inputs(built.stages.graph, seed, greatest=True), seconds)
+
+
+def program_seconds(
+    program: Program, kernels: Kernels, inputs: Mapping[str, np.ndarray], seconds: float
+) -> list[float | None]:
+    """The same of a program on inputs by name, over so many seconds."""
+    execution = ProgramRun(program, inputs)
     kernels.lend(execution)
     with pinned(1):
         calls = _first_run(program, kernels, execution)

@@ -15,7 +15,7 @@ from edgec.certify.attack import inside, rounded_into
 from edgec.certify.joint import Joint
 from edgec.certify.properties import Case, around, read_number
 from edgec.certify.ranges import Array
-from edgec.certify.search import Status, Verdict
+from edgec.certify.verdict import Status, Verdict
 from edgec.check.float64 import exact_results
 from edgec.check.network import inputs_for
 from edgec.device.compilers import runs_here

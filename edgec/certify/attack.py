@@ -1,12 +1,20 @@
-"""The search for inputs whose outputs meet a clause, by the gradient of its conditions."""
+"""The search for inputs whose outputs meet a clause.
+
+Inputs are drawn, and the best of them move by gradients: each step makes the greatest condition of a clause as small as
+its linear model says within a reach, which grows where the model was right and shrinks where it was wrong.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from math import inf, prod
 
 import numpy as np
 
 from edgec.certify.domain import Domain
+from edgec.certify.game import played
+from edgec.certify.joined_inputs import JoinedInputs
 from edgec.certify.network import Network
 from edgec.certify.properties import Case, first_met
 from edgec.certify.ranges import Array
@@ -16,24 +24,34 @@ from edgec.ir.types import DTYPES, FLOATS
 
 #: The compiled network: outputs by name from inputs by name.
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
-#: Starts of a search at a time, and its steps.
-STARTS, STEPS = 24, 20
+#: Points that are drawn, and those of them that move, at most; and numbers of values at all of them together.
+DRAWN, STARTS, ROOM = 2048, 96, 1 << 22
+#: Steps of a search, the reach of the first one as a part of the box, the greatest, and how a reach changes.
+STEPS, REACH, FARTHEST, GROWS, SHRINKS = 24, 0.1, 0.5, 1.5, 0.5
+#: The excess of a condition of which nothing is known.
+_UNKNOWN = -1e300
 
 
-def rounded_into(case: Case, points: Mapping[Node, Array], k: int) -> dict[str, Array]:
-    """Point ``k`` in the types of the inputs, and inside the case."""
+def rounded(case: Case, points: Mapping[Node, Array]) -> dict[Node, Array]:
+    """Points in the types of the inputs, and inside the box of the case."""
     found = {}
     for n, values in points.items():
         name, dtype = str(n.attributes["name"]), DTYPES[n.type.dtype]
         low, high = case.low[name], case.high[name]
-        x = np.clip(values[k], low, high)
+        x = np.clip(values, low, high)
         if n.type.dtype in FLOATS:
             near = x.astype(dtype)
             near = np.where(near > high, np.nextafter(near, dtype.type(-np.inf)), near)
-            found[name] = np.where(near < low, np.nextafter(near, dtype.type(np.inf)), near).astype(dtype)
+            found[n] = np.where(near < low, np.nextafter(near, dtype.type(np.inf)), near).astype(dtype)
         else:
-            found[name] = np.clip(np.rint(x), np.ceil(low), np.floor(high)).astype(dtype)
+            found[n] = np.clip(np.rint(x), np.ceil(low), np.floor(high)).astype(dtype)
     return found
+
+
+def rounded_into(case: Case, points: Mapping[Node, Array], k: int) -> dict[str, Array]:
+    """Point ``k`` in the types of the inputs, and inside the case."""
+    one = {n: values[k : k + 1] for n, values in points.items()}
+    return {str(n.attributes["name"]): x[0] for n, x in rounded(case, one).items()}
 
 
 def inside(case: Case, arrays: Mapping[str, Array]) -> bool:
@@ -68,41 +86,89 @@ def attack(
     run: Run,
     random: np.random.Generator,
     starts: Mapping[Node, Array] | None = None,
-    reach: float = 0.5,
+    reach: float = REACH,
+    end: float = inf,
 ) -> dict[str, Array] | None:
-    """Inputs inside the case at which the code meets a clause; None where none was found.
+    """Inputs inside the case at which the code meets a clause; None where none was found before the time is ``end``.
 
-    Every clause is searched from points at random, or the ``starts`` that are given (Madry et al., 2018, with the sign
-    of the gradient as the step). The first step is ``reach`` of the width of the box.
+    Every clause is searched from the best of points at random, or from the best of the ``starts`` that are given. The
+    first step is at most ``reach`` of the width of the box.
     """
-    box, steps = case.domain(network.inputs), STEPS
-    count = STARTS if starts is None else next(iter(starts.values())).shape[0]
-    clauses = np.resize(np.arange(len(case.clauses)), max(count, len(case.clauses)))
+    box = case.domain(network.inputs)
     width = {n: box.high[n] - box.low[n] for n in box.low}
+    most = max(1, ROOM // sum(prod(n.type.shape) for n in network.order))
     if starts is None:
-        points = {n: box.low[n] + width[n] * random.random((len(clauses), *width[n].shape[1:])) for n in width}
-    else:
-        points = {n: np.resize(x, (len(clauses), *x.shape[1:])) for n, x in starts.items()}
-    for step in range(steps):
-        values, gradients = values_at(network, spec, points)
-        excess = values - spec.limits
-        worst = spec.worst(excess, clauses)
-        tried = np.argsort(np.where(np.isnan(worst), -np.inf, worst))
-        close = [int(k) for k in tried[:3] if not worst[k] > 1e-3 * (1 + abs(worst[k]))] if step % 4 == 3 else []
-        found = met_by(case, run, points, close)
-        if found is not None:
-            return found
-        rows = spec.worst_row(excess, clauses)
-        size = reach * (1 - step / steps) ** 2
-        for n in points:
-            slope = gradients[n][np.arange(len(rows)), rows] if n in gradients else np.zeros_like(points[n])
-            move = np.sign(np.nan_to_num(slope)) * width[n] * size
-            points[n] = np.clip(points[n] - move, box.low[n], box.high[n])
-        if case.radius is not None and case.center is not None:
-            points = _in_ball(points, case, network)
-    values, _ = values_at(network, spec, points)
-    order = np.argsort(spec.worst(values - spec.limits, clauses))
-    return met_by(case, run, points, [int(k) for k in order[:8]])
+        count = min(DRAWN, most)
+        starts = {n: box.low[n] + width[n] * random.random((count, *w.shape[1:])) for n, w in width.items()}
+    search = _Search(network, case, spec, run)
+    points = search.within(starts)
+    excess = search.excess(points)
+    # The best points of each clause, of the clauses that are nearest.
+    nearest = np.argsort(excess.min(axis=0))[: min(STARTS, most)]
+    best = np.argsort(excess[:, nearest], axis=0)[: max(1, min(STARTS, most) // len(nearest))]
+    clauses = np.broadcast_to(nearest, best.shape).reshape(-1)
+    return search.descended({n: x[best.reshape(-1)] for n, x in points.items()}, clauses, reach, end)
+
+
+class _Search:
+    """Points of a case that move to where a clause is met."""
+
+    def __init__(self, network: Network, case: Case, spec: Spec, run: Run) -> None:
+        self.network, self.case, self.spec, self.run = network, case, spec, run
+        self.flat, box = JoinedInputs(network), case.domain(network.inputs)
+        self.low, self.high = (self.flat.joined(x)[0] for x in (box.low, box.high))
+        self.width = self.high - self.low
+
+    def within(self, points: Mapping[Node, Array]) -> dict[Node, Array]:
+        """The nearest points that the code can be given."""
+        if self.case.radius is not None and self.case.center is not None:
+            points = _in_ball(points, self.case, self.network)
+        return {n: x.astype(np.float64) for n, x in rounded(self.case, points).items()}
+
+    def excess(self, points: Mapping[Node, Array]) -> Array:
+        """For each point and clause the greatest excess of a condition, [points, clauses]; none is above the code's.
+
+        Where nothing is known of a value, the excess is minus infinity.
+        """
+        found = self.network.bounds(Domain(points, points), tighten=False)
+        rows = self.spec.rows(self.network, found.domain.boxes)
+        values = np.zeros((found.domain.boxes, len(self.spec.limits)))
+        with np.errstate(all="ignore"):
+            for n, row in rows.items():
+                low, high = (x.reshape(len(x), 1, -1) for x in (found.seen[n].low, found.seen[n].high))
+                wide = row.reshape(*row.shape[:2], -1)
+                values += (np.maximum(wide, 0) * low + np.minimum(wide, 0) * high).sum(axis=2)
+        return self.spec.margins(values)
+
+    def descended(self, points: dict[Node, Array], clauses: Array, first: float, end: float) -> dict[str, Array] | None:
+        """The first of these points that meets its clause after some steps, the first one with this reach."""
+        conditions = self.spec.conditions(clauses)
+        rows, limits = self.spec.rows_of(self.network, conditions), self.spec.limits[conditions]
+        at = flat = self.flat.joined(points)
+        values, slopes = np.zeros(limits.shape), np.zeros((*limits.shape, flat.shape[1]))
+        reach, best = np.full(len(clauses), first), np.full(len(clauses), np.inf)
+        for _ in range(STEPS):
+            if time.perf_counter() > end:
+                break
+            found = self.network.bounds(Domain(points, points), tighten=False)
+            least, gradients = self.network.back(rows, found)
+            excess = np.nan_to_num(least - limits, nan=_UNKNOWN, neginf=_UNKNOWN)
+            worst = excess.max(axis=1)
+            # Values are no greater than those of the code, which meets a clause only where they do.
+            met = met_by(self.case, self.run, points, [int(k) for k in np.flatnonzero(worst <= 0)])
+            if met is not None:
+                return met
+            is_better = worst < best
+            best, at = np.where(is_better, worst, best), np.where(is_better[:, None], flat, at)
+            values = np.where(is_better[:, None], excess, values)
+            new = np.nan_to_num(self.flat.rows(gradients, limits.shape), posinf=0.0, neginf=0.0)
+            slopes = np.where(is_better[:, None, None], new, slopes)
+            reach = np.where(is_better, np.minimum(GROWS * reach, FARTHEST), SHRINKS * reach)
+            step = reach[:, None] * self.width
+            low, high = np.maximum(self.low - at, -step), np.minimum(self.high - at, step)
+            points = self.within(self.flat.points(at + played(values, slopes, low, high)[1]))
+            flat = self.flat.joined(points)
+        return None
 
 
 def _in_ball(points: Mapping[Node, Array], case: Case, network: Network) -> dict[Node, Array]:

@@ -33,8 +33,8 @@ class Bounds:
     facts: dict[Node, Any] = field(default_factory=dict)
     #: The elements of a node that rows are about, by `Network._alive`.
     alive: dict[Node, Array | None] = field(default_factory=dict)
-    #: Steps of rows from a node on, by `Descent`.
-    points: dict[Node, Any] = field(default_factory=dict)
+    #: Steps of rows of some nodes, by `Descent`.
+    points: dict[object, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from edgec.certify.emitted import network_of, sums_in_any_order
 from edgec.certify.network import Network
 from edgec.certify.properties import NORMS, Case, Clause, around, no_other_class, read_number
 from edgec.certify.ranges import Array
-from edgec.certify.search import Verdict, decide
+from edgec.certify.search import decide
 from edgec.certify.softmax import before_softmax
 from edgec.certify.spec import Spec
+from edgec.certify.verdict import Verdict
 from edgec.check.network import inputs_for
 from edgec.device.compilers import runs_here
 from edgec.errors import UsageError

@@ -1,9 +1,10 @@
-"""Rows of linear bounds that pass back through a network without branches in one call of compiled code.
+"""Rows of linear bounds that pass back through a network in one call of compiled code.
 
-Between a node and the inputs every operator has one operand that varies, and is element-wise, a product with a
-constant matrix, a convolution in two dimensions, a pad of zeros, or a reshape. What `Backward` does node by node with
-all rows, the code does for a few rows at a time, which stay in the cache; elements that are zero in all of them are
-left out. Constants, sizes and roundoffs are those of the rules, and products are added up in any order there too.
+Between a node and the input every operator has one operand that varies, and is element-wise, a product with a constant
+matrix, a convolution in two dimensions, a pad of zeros, or a reshape; or it is a sum of two values whose ways meet
+again (`routes`). What `Backward` does node by node with all rows, the code does for a few rows at a time, which stay in
+the cache; elements that are zero in all of them are left out. Constants, sizes and roundoffs are those of the rules,
+and products are added up in any order there too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from edgec.certify.bounds import Bounds
 from edgec.certify.compiled import library
 from edgec.certify.ranges import U64, Array
+from edgec.certify.routes import Route, route
 from edgec.certify.rules import Elementwise, Lines, Moved, Rule, Weighted
 from edgec.ir.graph import Node
 
@@ -27,9 +29,11 @@ _NUMBERS = (
     "kind", "is_part", "bends", "splits", "channels", "height", "width", "value_height", "value_width",
     "into_channels", "into_height", "into_width", "into_value_height", "into_value_width",
     "kernel_y", "kernel_x", "stride_y", "stride_x", "dilation_y", "dilation_x", "before_y", "before_x",
+    "slot",
 )  # fmt: skip
 _ARRAYS = ("before_bias", "before_sizes", "low", "high", "offset_low", "offset_high", "bias", "sizes")
-_POINT, _DENSE, _CONV, _PAD, _PLACE = range(5)
+_POINT, _DENSE, _CONV, _PAD, _PLACE, _KEEP, _TURN, _MEET = range(8)
+_KINDS = {"keep": _KEEP, "turn": _TURN, "meet": _MEET}
 
 
 class _Facts(ctypes.Structure):
@@ -120,15 +124,18 @@ class _Made:
 
     steps: ctypes.Array[_Step]
     most: int
+    depth: int
     kept: list[Point]
 
 
 class Descent:
-    """The way from a node back to the inputs: ``nodes`` in that order, the last one an input."""
+    """The way from a node back to the input."""
 
-    def __init__(self, nodes: list[Node], rules: Mapping[Node, Rule], roundings: int) -> None:
-        self.nodes, self.rules, self.roundings = nodes, rules, roundings
+    def __init__(self, route: Route, rules: Mapping[Node, Rule], roundings: int) -> None:
+        self.route, self.rules, self.roundings = route, rules, roundings
+        self.nodes = nodes = route.nodes
         self.input = nodes[-1]
+        self.spans = self._spans()
         self.packed: dict[Node, Array] = {}
         self.made: dict[object, _Steps] = {}
         #: Multiply-adds of a row, at most.
@@ -165,13 +172,12 @@ class Descent:
 
     def _steps(self, found: Bounds, noisy: bool, is_unit: bool) -> tuple[_Made, Array | None]:
         """Steps with their facts, and the sizes that the rows of the inputs are still to be multiplied with."""
-        place, parts, sizes = 0, [], None
-        while place < len(self.nodes):
-            points, count, is_flat = self._points(found, place, noisy)
-            place += count
-            parts.append((points, place - 1, is_flat))
+        parts, sizes = [], None
+        for place, count in self.spans:
+            points, is_flat = self._points(found, place, count, noisy)
+            parts.append((points, place + count - 1, is_flat))
         if len(points) == 1 and points[0].is_sizes:
-            parts[-1], sizes = ([], place - 1, is_flat), points[0].facts.get("before_sizes")
+            parts[-1], sizes = ([], *parts[-1][1:]), points[0].facts.get("before_sizes")
         key = is_unit, tuple(p.bends for points, _, _ in parts for p in points), tuple(len(p) for p, _, _ in parts)
         if key not in self.made:
             self.made[key] = self._made(parts, is_unit)
@@ -179,7 +185,7 @@ class Descent:
         made = (_Step * len(steps.made))(*steps.made)
         for k, p in zip(steps.places, every):
             made[k].facts = p.packed
-        return _Made(made, steps.most, every), sizes
+        return _Made(made, steps.most, self.route.depth, every), sizes
 
     def _made(self, parts: Sequence[tuple[list[Point], int, bool]], is_unit: bool) -> _Steps:
         start, split = self.nodes[0], not is_unit
@@ -194,24 +200,46 @@ class Descent:
                 steps.places.append(len(steps.made))
                 steps.add(_POINT, bends=int(p.bends), splits=int(p.bends and not split))
                 split = split or p.bends
-            if end.op != "input":
-                self._through(steps, end, _spatial(end.args[self.rules[end].operands[0]]))
+            if end.op != "input" and end not in self.route.sums:
+                into = _spatial(end.args[self.rules[end].operands[0]])
+                if isinstance(rule, Elementwise) or end.op == "reshape":
+                    steps.value = into
+                else:
+                    self._through(steps, end, into)
+            for turn in self.route.turns.get(place, ()):
+                steps.place()
+                steps.value = _spatial(turn.value)
+                steps.add(_KINDS[turn.kind], slot=turn.slot, splits=int(not split))
+                split = True
         if not steps.made:
             steps.add(_POINT)
         steps.made[0].splits |= int(not split)
         steps.add(_POINT)
         return steps
 
-    def _points(self, found: Bounds, place: int, noisy: bool) -> tuple[list[Point], int, bool]:
-        """Steps of rows element by element, from a node to the next one that is not; how many
-        nodes that are, and whether one of them is a reshape."""
-        start = self.nodes[place]
-        if place and start in found.points:
-            kept: tuple[list[Point], int, bool] = found.points[start]
+    def _spans(self) -> list[tuple[int, int]]:
+        """The number of the first node and how many they are, of nodes whose rows pass element by element: each span
+        ends with one that is not element-wise, or where ways part or meet."""
+        spans, start = [], 0
+        for k, n in enumerate(self.nodes):
+            rule = self.rules.get(n)
+            goes_on = isinstance(rule, Elementwise) or n.op == "reshape"
+            if not goes_on or k in self.route.turns:
+                spans.append((start, k + 1 - start))
+                start = k + 1
+        return spans
+
+    def _points(self, found: Bounds, place: int, count: int, noisy: bool) -> tuple[list[Point], bool]:
+        """Steps of the rows of a span, and whether one of its nodes is a reshape."""
+        nodes = tuple(self.nodes[place : place + count])
+        key = nodes, place in self.route.met
+        if place and key in found.points:
+            kept: tuple[list[Point], bool] = found.points[key]
             return kept
         points, boxes, is_flat = [Point()], found.domain.boxes, False
-        for k in range(place, len(self.nodes)):
-            n = self.nodes[k]
+        if place in self.route.met:
+            points[-1].add("sizes", _flat(18 * U64 * found.seen[nodes[0]].magnitude, nodes[0], boxes))
+        for k, n in enumerate(nodes, place):
             error = found.noise.get(n) if noisy or k else None
             if error is None and noisy and not k and n in self.rules:
                 error = found.exact[n].error
@@ -221,17 +249,16 @@ class Descent:
             if rule is None:
                 break
             facts = facts_of(rule, n, found)
-            if isinstance(rule, Elementwise):
+            if n in self.route.sums:
+                points[-1].add("sizes", _flat(facts.sizes, n, boxes))
+            elif isinstance(rule, Elementwise):
                 self._bent(points, facts, n, boxes)
-                continue
-            points[-1].add("sizes", _flat(facts, n, boxes))
-            if n.op != "reshape":
-                break
-            is_flat = True
-        made = points, k + 1 - place, is_flat
+            else:
+                points[-1].add("sizes", _flat(facts, n, boxes))
+                is_flat |= n.op == "reshape"
         if place:
-            found.points[start] = made
-        return made
+            found.points[key] = points, is_flat
+        return points, is_flat
 
     @staticmethod
     def _bent(points: list[Point], lines: Lines, n: Node, boxes: int) -> None:
@@ -325,7 +352,8 @@ def _run(
     given_arrays = [*whole, *real]
     done = code.edgec_backward(
         made.steps, ctypes.c_int64(len(made.steps)), ctypes.c_int64(len(boxes)),
-        *map(_pointer, given_arrays), ctypes.c_int64(made.most), _pointer(results), _pointer(reached),
+        *map(_pointer, given_arrays), *map(ctypes.c_int64, (made.most, made.depth)),
+        _pointer(results), _pointer(reached),
     )  # fmt: skip
     if not done:
         raise MemoryError
@@ -334,14 +362,12 @@ def _run(
 
 def descent(start: Node, rules: Mapping[Node, Rule], fixed: Collection[Node], roundings: int) -> Descent | None:
     """The way back from a node; None where an operator on it has no step in the code, or there is no compiler."""
-    nodes = [start]
-    while nodes[-1].op != "input":
-        n = nodes[-1]
-        varying = [k for k, a in enumerate(n.args) if a not in fixed]
-        if n not in rules or len(varying) != 1 or not _has_step(n, rules[n], varying[0]):
-            return None
-        nodes.append(n.args[varying[0]])
-    return Descent(nodes, rules, roundings) if len(nodes) > 1 and library() is not None else None
+    found = route(start, fixed, lambda n, k: n in rules and _has_step(n, rules[n], k))
+    if found is None or len(found.nodes) < 2:
+        return None
+    code = library()
+    is_deep = code is not None and found.depth > code.edgec_backward_slots()
+    return None if code is None or is_deep else Descent(found, rules, roundings)
 
 
 def _has_step(n: Node, rule: Rule, k: int) -> bool:

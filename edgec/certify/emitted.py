@@ -19,7 +19,7 @@ from edgec.text import listed
 
 #: Kernels that compute each element by its formula, with the terms of its sums in an order of their own.
 _BY_FORMULA = frozenset(
-    {"contract", "sparse", "row", "rows", "window", "map", "transpose", "halo_fill", "chain", "procedure"}
+    {"contract", "sparse", "row", "rows", "window", "sweep", "map", "transpose", "halo_fill", "chain", "procedure"}
 )
 #: Those in CUDA.
 _ON_GPU = frozenset({"contract", "map", "reduce", "vector"})

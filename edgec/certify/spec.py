@@ -52,14 +52,22 @@ class Spec:
         above = np.nan_to_num(least - self.limits, nan=-np.inf)
         return np.maximum.reduceat(above, self.starts, axis=1)
 
-    def worst(self, excess: Array, clauses: Array) -> Array:
-        """For every point the greatest excess over the conditions of its clause."""
-        found = np.maximum.reduceat(excess, self.starts, axis=1)
-        return np.asarray(found[np.arange(len(clauses)), clauses])
+    @property
+    def ends(self) -> Array:
+        """The condition behind the last one of each clause."""
+        return np.append(self.starts[1:], len(self.limits))
 
-    def worst_row(self, excess: Array, clauses: Array) -> Array:
-        """For every point the number of that condition."""
-        ends = np.append(self.starts[1:], excess.shape[1])
-        place = np.arange(excess.shape[1])
-        own = (place >= self.starts[clauses][:, None]) & (place < ends[clauses][:, None])
-        return np.asarray(np.where(own, np.nan_to_num(excess, nan=-np.inf), -np.inf).argmax(1))
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The first condition of each clause, and the one behind its last."""
+        return [(int(a), int(b)) for a, b in zip(self.starts, self.ends)]
+
+    def conditions(self, clauses: Array) -> Array:
+        """The numbers of the conditions of clauses, [clauses, most of one]; the last one is repeated where there are
+        fewer."""
+        most = int((self.ends - self.starts).max())
+        return np.asarray(np.minimum(self.starts[clauses][:, None] + np.arange(most), self.ends[clauses][:, None] - 1))
+
+    def rows_of(self, network: Network, conditions: Array) -> dict[Node, Array]:
+        """Conditions by their numbers [boxes, rows], as rows of nodes."""
+        return network.output_rows({name: w[conditions] for name, w in self.weights.items() if w.any()})

@@ -26,6 +26,8 @@ SCALES = (1.0, 0.1, 0.01)
 SHOWS = 1e-4
 #: Change of the inputs, as a part of their largest value, that has to show in an output.
 NUDGE = 0.1
+#: Seed of the change: of another one than inputs, in whose direction what is scaled anyway would not move.
+NOISE = 0xED6E
 #: Inputs that are tried for another decision, and their factors, in turns.
 DRAWS, DRAWN_SCALES = 12, (1.0, 10.0, 0.1)
 #: Pairs of inputs near each other for an output.
@@ -67,7 +69,7 @@ def unmoved(
     reached = _reached(graph, names)
     if not reached:
         return []
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(NOISE)
     nudged = {n: _nudged(a, random) if n in names else a for n, a in arrays.items()}
     try:
         moved = execute(nudged)

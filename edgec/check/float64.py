@@ -14,6 +14,8 @@ from edgec.ir.types import Type
 
 #: Floats that become f64.
 _FLOATS = ("f32", "f16", "bf16")
+#: Numbers beyond which scores are lost beside a mask, and those that hide as well what is masked: no share is left.
+HUGE, MODERATE = 1e30, 1e4
 
 
 def in_double(graph: Graph) -> Graph:
@@ -31,6 +33,29 @@ def in_double(graph: Graph) -> Graph:
         return ops.node(old.op, *args, **attributes)
 
     return rewrite(graph, change)
+
+
+def without_huge(graph: Graph) -> Graph:
+    """The graph with moderate numbers in place of ``HUGE`` ones.
+
+    Beside these, as they hide scores in masks, a change of a score is rounded off: the function has steps there, and
+    its derivative has none.
+    """
+    return rewrite(graph, lambda old, args: _moderate(old) if old.op == "const" else _with(old, args))
+
+
+def _moderate(const: Node) -> Node:
+    return constant(moderate(const.value)) if const.type.dtype in ("f32", "f64") else const
+
+
+def _with(old: Node, args: tuple[Node, ...]) -> Node:
+    return old if args == old.args else ops.node(old.op, *args, **old.attributes)
+
+
+def moderate(value: np.ndarray) -> np.ndarray:
+    """An array with ``MODERATE`` numbers in place of ``HUGE`` ones that are finite."""
+    is_huge = np.isfinite(value) & (np.abs(value) > HUGE)
+    return np.where(is_huge, np.sign(value) * MODERATE, value).astype(value.dtype) if is_huge.any() else value
 
 
 def rounding(graph: Graph, inputs: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> dict[str, float]:

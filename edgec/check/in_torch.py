@@ -11,9 +11,12 @@ import torch
 from onnx import helper, numpy_helper
 from torch.nn import functional as F
 
+from edgec.check import torch_operators
+from edgec.errors import UsageError
 from edgec.ir.evaluate import evaluate_node
 from edgec.ir.graph import constant
 from edgec.ops import node
+from edgec.text import printable
 
 #: Tensors of PyTorch, which need not be installed where types are checked.
 Tensor = Any
@@ -26,7 +29,11 @@ def run(model: onnx.ModelProto, given: Mapping[str, Tensor]) -> list[Tensor]:
 
 
 def prepared(model: onnx.ModelProto, wide: torch.dtype) -> Callable[[Mapping[str, Tensor]], list[Tensor]]:
-    """A function that gives the outputs for inputs and weights by name; constants are read once, floats as ``wide``."""
+    """A function that gives the outputs for inputs and weights by name; constants are read once, floats as ``wide``.
+
+    Raises UsageError for an operator that has no function here, or has one that an attribute does not matter to.
+    """
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
     constants: dict[str, Any] = {"": None}
     for tensor in model.graph.initializer:
         constants[tensor.name] = _tensor(numpy_helper.to_array(tensor), wide)
@@ -38,9 +45,13 @@ def prepared(model: onnx.ModelProto, wide: torch.dtype) -> Callable[[Mapping[str
             array = numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.array(value)
             constants[n.output[0]] = _tensor(array, wide)
             continue
-        if n.op_type not in OPERATORS:
-            raise NotImplementedError(f"{n.op_type} in PyTorch")
-        steps.append((OPERATORS[n.op_type], attributes | {"wide": wide}, list(n.input), list(n.output)))
+        missing = _missing(n, attributes, opset)
+        if missing:
+            hint = "leave out --vs: gradients are compared with slopes of the loss in double precision then"
+            where = f"node '{printable(n.name or n.output[0])}' ({printable(n.op_type)})"
+            raise UsageError(f"{missing} that is not run in PyTorch here", hint=hint, where=where)
+        attributes |= {"wide": wide, "opset": opset, "results": len(n.output)}
+        steps.append((OPERATORS[n.op_type], attributes, list(n.input), list(n.output)))
     names = [o.name for o in model.graph.output]
 
     def call(given: Mapping[str, Tensor]) -> list[Tensor]:
@@ -51,6 +62,22 @@ def prepared(model: onnx.ModelProto, wide: torch.dtype) -> Callable[[Mapping[str
         return [values[name] for name in names]
 
     return call
+
+
+def _missing(n: onnx.NodeProto, attributes: Attributes, opset: int) -> str | None:
+    """The part of a node that its function here leaves out; None where there is none."""
+    if n.op_type not in OPERATORS:
+        return "an operator"
+    try:
+        known = onnx.defs.get_schema(n.op_type, opset, n.domain).attributes
+    except onnx.defs.SchemaError:  # an operator of edgec's own
+        return None
+    for name, value in attributes.items():
+        usual = helper.get_attribute_value(known[name].default_value) if name in known else None
+        is_plain = value == usual or (name == "dilations" and set(value) <= {1})
+        if not is_plain and name not in ATTRIBUTES.get(n.op_type, ()):
+            return f"an attribute '{printable(name)}'"
+    return None
 
 
 def _tensor(array: np.ndarray, wide: torch.dtype) -> Tensor:
@@ -84,26 +111,49 @@ def _conv(a: Attributes, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Te
 
 
 def _conv_transpose(a: Attributes, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    ones = [1] * (w.ndim - 2)
-    pads = a.get("pads", [0] * (2 * len(ones)))
-    assert pads[: len(ones)] == pads[len(ones) :]
-    extra, groups, dilations = a.get("output_padding", 0), a.get("group", 1), a.get("dilations", ones)
-    return F.conv_transpose2d(x, w, bias, a.get("strides", ones), pads[: len(ones)], extra, groups, dilations)
+    rank = w.ndim - 2
+    call = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
+    ones, pads = [1] * rank, a.get("pads", [0] * (2 * rank))
+    more = a.get("output_padding", [0] * rank)
+    whole = call(x, w, bias, a.get("strides", ones), 0, more, a.get("group", 1), a.get("dilations", ones))
+    for d in range(rank):
+        whole = whole.narrow(2 + d, pads[d], whole.shape[2 + d] - pads[d] - pads[rank + d])
+    return whole
+
+
+def _whole_windows(a: Attributes, x: Tensor, value: float) -> Tensor:
+    """With elements behind the end that the last window of a pool reads, where it may begin inside and end outside."""
+    if not a.get("ceil_mode", 0):
+        return x
+    begun = a.get("pads", [0] * (2 * len(a["kernel_shape"])))
+    sides: list[int] = []
+    for d, span in enumerate(_spans(a["kernel_shape"], a)):
+        step, size = a.get("strides", [1] * len(begun))[d], x.shape[2 + d]
+        count = -(-(size - span) // step) + 1
+        # A window that begins behind the data and what is in front of it is left out.
+        count -= (count - 1) * step >= size - begun[len(begun) // 2 + d]
+        sides = [0, max(0, (count - 1) * step + span - size), *sides]
+    return F.pad(x, sides, value=value)
 
 
 def _max_pool(a: Attributes, x: Tensor) -> Tensor:
-    x = _padded(x, a, _spans(a["kernel_shape"], a), -torch.inf)
-    ones = [1] * len(a["kernel_shape"])
-    return F.max_pool2d(x, a["kernel_shape"], a.get("strides", ones), 0, a.get("dilations", ones))
+    kernel = a["kernel_shape"]
+    call = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(kernel) - 1]
+    x = _whole_windows(a, _padded(x, a, _spans(kernel, a), -torch.inf), -torch.inf)
+    ones = [1] * len(kernel)
+    return call(x, kernel, a.get("strides", ones), 0, a.get("dilations", ones))
 
 
 def _average_pool(a: Attributes, x: Tensor) -> Tensor:
     kernel = a["kernel_shape"]
-    ones = [1] * len(kernel)
-    total = F.avg_pool2d(_padded(x, a, _spans(kernel, a)), kernel, a.get("strides", ones))
-    if a.get("count_include_pad", 0):
-        return total
-    return total / F.avg_pool2d(_padded(torch.ones_like(x), a, _spans(kernel, a)), kernel, a.get("strides", ones))
+    call = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(kernel) - 1]
+
+    def summed(values: Tensor) -> Tensor:
+        return call(_whole_windows(a, values, 0.0), kernel, a.get("strides", [1] * len(kernel)))
+
+    ones = torch.ones_like(x)
+    inside = torch.ones_like(_padded(x, a, kernel)) if a.get("count_include_pad", 0) else _padded(ones, a, kernel)
+    return summed(_padded(x, a, kernel)) / summed(inside)
 
 
 def _gemm(a: Attributes, x: Tensor, w: Tensor, c: Tensor | None = None) -> Tensor:
@@ -131,11 +181,13 @@ def _layer_norm(a: Attributes, x: Tensor, scale: Tensor, bias: Tensor | None = N
 
 
 def _reshape(a: Attributes, x: Tensor, shape: Tensor) -> Tensor:
-    return x.reshape([x.shape[k] if n == 0 else n for k, n in enumerate(shape.tolist())])
+    kept = not a.get("allowzero", 0)
+    return x.reshape([x.shape[k] if n == 0 and kept else n for k, n in enumerate(shape.tolist())])
 
 
 def _clip(a: Attributes, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
-    return torch.clamp(x, a.get("min", low), a.get("max", high))
+    low, high = a.get("min", low), a.get("max", high)
+    return x if low is None and high is None else torch.clamp(x, low, high)
 
 
 def _flatten(a: Attributes, x: Tensor) -> Tensor:
@@ -182,7 +234,10 @@ def _concat(a: Attributes, *parts: Tensor) -> Tensor:
 
 
 def _reduced(a: Attributes, x: Tensor, axes: Tensor | None, function: Callable[..., Any]) -> Tensor:
-    chosen = axes.tolist() if axes is not None else a.get("axes", list(range(x.ndim)))
+    chosen = axes.tolist() if axes is not None else a.get("axes", [])
+    if not chosen and a.get("noop_with_empty_axes", 0):
+        return x
+    chosen = chosen or list(range(x.ndim))
     return function(x, dim=tuple(chosen), keepdim=bool(a.get("keepdims", 1)))
 
 
@@ -215,14 +270,33 @@ def _gathered(a: Attributes, x: Tensor, i: Tensor) -> Tensor:
     return found.reshape(*x.shape[:axis], *i.shape, *x.shape[axis + 1 :])
 
 
-def _unsqueezed(a: Attributes, x: Tensor, axes: Tensor) -> Tensor:
-    rank = x.ndim + axes.numel()
-    for axis in sorted(d % rank for d in axes.reshape(-1).tolist()):
+def _divided(a: Attributes, x: Tensor, y: Tensor) -> Tensor:
+    return x / y if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
+
+
+def _soft(a: Attributes, x: Tensor, function: Callable[..., Any]) -> Tensor:
+    """Along one dimension, or before operator set 13 over all from one on."""
+    if a["opset"] >= 13:
+        return function(x, a.get("axis", -1))
+    rows = x.reshape(int(np.prod(x.shape[: a.get("axis", 1)])), -1)
+    return function(rows, -1).reshape(x.shape)
+
+
+def _squeezed(a: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    chosen = axes.tolist() if axes is not None else a.get("axes")
+    return x.squeeze() if chosen is None else x.squeeze(tuple(chosen))
+
+
+def _unsqueezed(a: Attributes, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    chosen = axes.reshape(-1).tolist() if axes is not None else a["axes"]
+    rank = x.ndim + len(chosen)
+    for axis in sorted(d % rank for d in chosen):
         x = x.unsqueeze(axis)
     return x
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
+    **torch_operators.OPERATORS,
     "Add": lambda a, x, y: x + y,
     "And": lambda a, x, y: x & y,
     "AveragePool": _average_pool,
@@ -236,7 +310,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "ConvTranspose": _conv_transpose,
     "CountedDropout": _dropped,
     "DequantizeLinear": _dequantized,
-    "Div": lambda a, x, y: x / y,
+    "Div": _divided,
     "Dropout": lambda a, x, *rest: x,
     "Erf": lambda a, x: torch.erf(x),
     "Equal": lambda a, x, y: x == y,
@@ -254,7 +328,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "LSTM": _lstm,
     "LayerNormalization": _layer_norm,
     "Log": lambda a, x: torch.log(x),
-    "LogSoftmax": lambda a, x: F.log_softmax(x, a.get("axis", -1)),
+    "LogSoftmax": lambda a, x: _soft(a, x, F.log_softmax),
     "MatMul": lambda a, x, y: x @ y,
     "MaxPool": _max_pool,
     "Mul": lambda a, x, y: x * y,
@@ -268,12 +342,46 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Shape": _shape,
     "Sigmoid": lambda a, x: torch.sigmoid(x),
     "Slice": _sliced,
-    "Softmax": lambda a, x: F.softmax(x, a.get("axis", -1)),
+    "Softmax": lambda a, x: _soft(a, x, F.softmax),
     "Sqrt": lambda a, x: torch.sqrt(x),
-    "Squeeze": lambda a, x, axes: x.squeeze(tuple(axes.tolist())),
+    "Squeeze": _squeezed,
     "Sub": lambda a, x, y: x - y,
     "Tanh": lambda a, x: torch.tanh(x),
-    "Transpose": lambda a, x: x.permute(*a["perm"]),
+    "Transpose": lambda a, x: x.permute(*a.get("perm", reversed(range(x.ndim)))),
     "Unsqueeze": _unsqueezed,
     "Where": lambda a, condition, x, y: torch.where(condition, x, y),
+}
+
+_POOL = ("auto_pad", "ceil_mode", "kernel_shape", "pads", "strides")
+_REDUCTION = ("axes", "keepdims", "noop_with_empty_axes")
+#: The attributes that functions take; others have to be what they are where a node leaves them out.
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    **torch_operators.ATTRIBUTES,
+    "AveragePool": (*_POOL, "count_include_pad"),
+    "BatchNormalization": ("epsilon", "momentum", "training_mode"),
+    "Cast": ("to", "saturate"),
+    "CastLike": ("saturate",),
+    "Clip": ("min", "max"),
+    "Concat": ("axis",),
+    "Conv": ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"),
+    "ConvTranspose": ("dilations", "group", "kernel_shape", "output_padding", "pads", "strides"),
+    "DequantizeLinear": ("axis",),
+    "Dropout": ("ratio", "seed"),
+    "Flatten": ("axis",),
+    "Gather": ("axis",),
+    "GatherElements": ("axis",),
+    "Gelu": ("approximate",),
+    "Gemm": ("alpha", "beta", "transA", "transB"),
+    "LSTM": ("hidden_size",),
+    "LayerNormalization": ("axis", "epsilon"),
+    "LogSoftmax": ("axis",),
+    "MaxPool": (*_POOL, "dilations"),
+    "ReduceMean": _REDUCTION,
+    "ReduceSum": _REDUCTION,
+    "Reshape": ("allowzero",),
+    "Shape": ("start", "end"),
+    "Softmax": ("axis",),
+    "Squeeze": ("axes",),
+    "Transpose": ("perm",),
+    "Unsqueeze": ("axes",),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from edgec.check.ledger import Entry, ledger
 from edgec.check.lively import is_small, wrong_kernels
 from edgec.check.narrow import narrow_of
 from edgec.check.reference import open_reference
-from edgec.check.reference_error import own_error
+from edgec.check.reference_error import error_by_rounding, own_error
 from edgec.check.unavailable import Unavailable
 from edgec.compress.calibrate import RANDOM
 from edgec.compress.calibrate import samples as calibration_samples
@@ -195,16 +196,18 @@ def check(
             notes.append(f"{len(near)} of the inputs are near each other on both sides of a decision")
         sets = [*sets, *near]
     sets, wanted = followed(built.stages.graph, reference, sets)
-    narrow = narrow_of(built.stages.graph, built.options.device, tolerance) if is_usual else None
-    tolerance = narrow.least if narrow is not None else tolerance
     # The code of a compressed network is held against the compressed graph; a tolerance of one's own, against floats.
     smaller = _compressed(built) if is_usual else None
     graph, held = built.stages.graph, wanted
     if smaller is not None:
         progress("check", "the compressed graph")
         graph, held = smaller[0], [smaller[1](arrays) for arrays in sets]
+    narrow = narrow_of(graph, built.options.device, tolerance) if is_usual else None
+    tolerance = narrow.least if narrow is not None else tolerance
     from_runtime = smaller is None and isinstance(built.parsed, (Model, TfliteModel)) and name != IN_NUMPY
     own = (lambda arrays, want: own_error(built, arrays, want)) if from_runtime else None
+    if smaller is not None:
+        own = partial(error_by_rounding, graph)
     judge = Judge(graph, tolerance, mismatch_tolerance, quantized_outputs(graph), is_usual, narrow, own)
     found: dict[str, Difference] = {}
     executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)

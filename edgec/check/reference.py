@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.parser import parse_model
 
 from edgec.check.litert import LitertReference
 from edgec.check.unavailable import Unavailable
@@ -52,12 +54,21 @@ def runtime() -> Any:
     return onnxruntime
 
 
+@cache
+def saturates() -> bool:
+    """Overflow in onnxruntime's products of bytes, added in pairs of 16 bits on x86 processors without VNNI."""
+    made = parse_model("""<ir_version: 8, opset_import: ["" : 13]>
+        pair (uint8[1, 2] x) => (int32[1, 1] y) <int8[2, 1] w = {127, 127}> { y = MatMulInteger (x, w) }""")
+    session = runtime().InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    return int(session.run(None, {"x": np.full((1, 2), 255, np.uint8)})[0].item()) != 2 * 255 * 127
+
+
 class Reference:
     """A model in onnxruntime, on one thread unless told otherwise.
 
     Some files that are not quite to the letter run only without optimizations: that is tried second. By default, its
     optimizer turns products by blocks of dequantized weights into operators that round the other factor to 8 bits;
-    without ``rounds_operands`` they compute in floats.
+    without ``rounds_operands`` they compute in floats, and sums of products of bytes do not saturate.
     """
 
     def __init__(
@@ -94,6 +105,8 @@ class Reference:
             settings.log_severity_level = 4
             if not self.rounds_operands:
                 settings.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+                if saturates():
+                    settings.add_session_config_entry("session.x64quantprecision", "1")
             try:
                 return ort.InferenceSession(_source(self.model), settings, providers=["CPUExecutionProvider"])
             except Exception as error:  # onnxruntime's own errors share no base class

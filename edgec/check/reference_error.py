@@ -47,6 +47,16 @@ def own_error(built: Built, inputs: Arrays, want: Arrays) -> OwnError | None:
     whole, named = traced(built)
     if not steps_agree(whole, named, {**tensors, **inputs}):
         return None
+    return error_by_rounding(graph, inputs, want)
+
+
+def error_by_rounding(graph: Graph, inputs: Arrays, want: Arrays) -> OwnError | None:
+    """The error of results ``want``, known to be of the graph: what it makes in double precision, and when moved.
+
+    None for a graph of open sizes; raises EdgecError where it has no meaning in double precision.
+    """
+    if not all(n.type.is_fixed for n in graph.nodes()):
+        return None
     exact = exact_results(graph, inputs)
     random = np.random.default_rng(0)
     nudged = (

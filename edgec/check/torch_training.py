@@ -62,6 +62,9 @@ class TorchTraining:
             names, run = [p.onnx_name for p in trainer.inputs], prepared(judged.model.proto, self.wide)
 
             def by_operators(*given: Any) -> Any:
+                if trainer.one_by_one > 1:
+                    samples = zip(*(torch.chunk(g, trainer.one_by_one) for g in given))
+                    return torch.cat([run({**dict(zip(names, s)), **self.parameters})[0] for s in samples])
                 number = {} if self._counter is None else {self._counter: torch.tensor(self._steps, dtype=torch.int32)}
                 found = run({**dict(zip(names, given)), **number, **self.parameters, **self.statistics})
                 self.statistics = {name: new.detach() for name, new in zip(judged.running, found[1:])}

@@ -35,13 +35,13 @@ class Judged:
 
 
 def model_of(trainer: Trainer) -> Judged:
-    """The model of a training."""
+    """The model of a training: for a batch, or for a sample where samples run one by one."""
     folder, name = trainer.network.folder, trainer.network.name
     parsed = read(folder / f"{name}_model.onnx")
     loss, output = loss_of(trainer.said["loss"])
     chosen = [w for w in weights_of(parsed) if w.name in trainer.weights and w.name not in trainer.statistics]
     answers, axis = answers_of(parsed, output, taken_in(loss))
-    shapes = {p.onnx_name: tuple(int(n) for n in p.shape) for p in trainer.inputs}
+    shapes = {p.onnx_name: (int(p.shape[0]) // trainer.one_by_one, *map(int, p.shape[1:])) for p in trainer.inputs}
     statistics = statistics_of(parsed) if trainer.statistics else []
     opened = with_inputs(parsed, [*chosen, *statistics], [answers])
     judged, counter = with_dropout(opened, dropping_of(trainer.said["dropout"]))

@@ -1,6 +1,7 @@
 """The check of a training step: its gradients, and its losses and weights after many steps, beside a reference.
 
-The reference is PyTorch in double precision, or the step's own graph in numpy where PyTorch is not asked for.
+The reference is PyTorch in double precision. Where PyTorch is not asked for, it is the step's own graph in numpy, whose
+derivatives are held against slopes of the loss.
 """
 
 from __future__ import annotations
@@ -8,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf, isfinite, isnan
 from typing import Any, Protocol
 
 import numpy as np
 
 from edgec.artifact.trainer import Trainer
-from edgec.check.trained_model import model_of
-from edgec.differentiate.optimizers import Optimizer, optimizer_of
-from edgec.differentiate.own_loss import loss_for
-from edgec.differentiate.step import Choices, training_step
-from edgec.differentiate.updates import GRADIENT
-from edgec.errors import ToolchainError, UsageError
-from edgec.frontend.onnx.importer import import_model
-from edgec.ir.evaluate import run
-from edgec.ir.types import DTYPES, Type
+from edgec.check.differences import apart_from_differences
+from edgec.check.numpy_training import LARGE_RATE, InNumpy, gradient_behind
+from edgec.differentiate.optimizers import optimizer_of
+from edgec.errors import EdgecError, ModelError, ToolchainError, UsageError
 from edgec.progress import Progress, silent
 
 #: The largest difference that passes: of gradients over the largest of a weight, of losses over the larger of 1 and
@@ -35,10 +32,12 @@ _LEAST = 1e-3
 #: Batches whose gradients are compared until one passes: where an operand of a ReLU is 0 but for rounding, it goes on
 #: in one precision and ends in the other, so that one batch may differ where nothing is wrong.
 _TRIES = 3
+#: The difference of slopes from gradients by the same rules of derivatives that passes, both in double precision.
+OF_DIFFERENCES = 1e-5
 #: Where none of them passes: times the difference of the reference itself in single precision that pass instead.
 _OF_NARROW = 2.0
-#: A learning rate at which a step of plain SGD shows its gradients to the last bits.
-_LARGE_RATE = 2.0**10
+#: The relative change of inputs in their last digits.
+_LAST_DIGIT = 2.0**-22
 #: The part of the learning rate that many steps are compared at: random data lead nowhere, and large steps apart.
 _CAREFUL = 0.1
 #: Batches that a check goes through again and again.
@@ -70,12 +69,14 @@ class TrainingChecked:
     first_loss: float
     last_loss: float
     bounds: tuple[float, float] = (OF_GRADIENTS, OF_LOSSES)
-    narrow_gradients: float | None = None  # of the reference in single precision, where edgec's did not pass alone
+    narrow_gradients: float | None = None  # the reference's own error (`_own_error`), where edgec's did not pass alone
     narrow_losses: float | None = None  # the same of losses
+    differences: float | None = None  # of slopes of the loss from gradients by the same rules, in double precision
 
     @property
     def ok(self) -> bool:
-        return self.gradients <= self.bounds[0] and self.losses <= self.bounds[1]
+        slopes = self.differences is None or self.differences <= OF_DIFFERENCES
+        return self.gradients <= self.bounds[0] and self.losses <= self.bounds[1] and slopes
 
 
 def check_training(
@@ -91,8 +92,8 @@ def check_training(
 ) -> TrainingChecked:
     """Hold a built training against a reference on random data: ``vs`` by name, or what ``peer`` makes.
     ``draw`` makes a batch of a number. ``narrow`` makes the reference in single precision, whose own gradients may be
-    as far from those in double precision where many operands of a ReLU are 0 but for rounding, and its losses where
-    such differences lead steps apart.
+    as far from those in double precision where many operands of a ReLU are 0 but for rounding (or those in double
+    precision from themselves), and its losses where such differences lead steps apart.
 
     Raises UsageError for a name that is not known.
     """
@@ -103,7 +104,7 @@ def check_training(
     if trainer.said["precision"] != "fp32":
         bounds = (NARROW_GRADIENTS, NARROW_LOSSES)
     begin = peer or partial(reference_of, trainer, vs)
-    narrow = narrow or (partial(reference_of, trainer, vs, is_double=False) if peer is None and vs else None)
+    narrow = narrow or (partial(reference_of, trainer, vs, is_double=False) if peer is None else None)
     tried = []
     for k, batch in enumerate(data[:_TRIES]):
         tried.append((*_apart(gradients_of(trainer, batch), _first_gradients(begin(), batch)), k))
@@ -112,8 +113,9 @@ def check_training(
     gradients, worst, best = min(tried)
     own = None
     if gradients > bounds[0] and narrow is not None:
-        own, _ = _apart(*(_first_gradients(make(), data[best]) for make in (narrow, begin)))
-        bounds = (max(bounds[0], _OF_NARROW * own), bounds[1])
+        own = _own_error(begin, narrow, data[best])
+        bounds = (_widened(bounds[0], own), bounds[1])
+    slopes = differences_of(trainer, data[best]) if vs is None and peer is None else None
     trainer.reset()
     reference, rate = begin(), trainer.learning_rate * _CAREFUL
     losses, theirs = list[float](), list[float]()
@@ -126,19 +128,41 @@ def check_training(
     if apart > bounds[1] and narrow is not None:
         alone = narrow()
         of_losses = _losses_apart([alone.step(*data[k % len(data)], rate=rate) for k in range(steps)], theirs)
-        bounds = (bounds[0], max(bounds[1], _OF_NARROW * of_losses))
+        bounds = (bounds[0], _widened(bounds[1], of_losses))
     weights = max(
         float(np.abs(w - trainer.weights[name]).max() / max(np.abs(w).max(), 1e-30))
         for name, w in reference.weights().items()
     )
     trainer.reset()
     ends = losses[0], losses[-1]
-    return TrainingChecked(reference.version, steps, gradients, worst, apart, weights, *ends, bounds, own, of_losses)
+    return TrainingChecked(
+        reference.version, steps, gradients, worst, apart, weights, *ends, bounds, own, of_losses, slopes
+    )
+
+
+def _widened(bound: float, own: float) -> float:
+    """A bound that the reference's ``own`` difference keeps too; one that is no number says nothing."""
+    return max(bound, _OF_NARROW * own) if isfinite(own) else bound
 
 
 def _losses_apart(losses: Sequence[float], exact: Sequence[float]) -> float:
     """The largest difference of two series of losses over the larger of 1 and the loss."""
-    return max(abs(loss - e) / max(1.0, abs(e)) for loss, e in zip(losses, exact, strict=True))
+    apart = (abs(loss - e) / max(1.0, abs(e)) for loss, e in zip(losses, exact, strict=True))
+    return max(inf if isnan(difference) else difference for difference in apart)
+
+
+def _own_error(begin: Callable[[], Reference], narrow: Callable[[], Reference], batch: list[np.ndarray]) -> float:
+    """The largest difference of a reference's gradients in single precision, or with other last digits of its inputs.
+
+    Where an operand of a ReLU, or a maximum, is on either side but for rounding, a rounding decides on which.
+    """
+    exact = _first_gradients(begin(), batch)
+    own, _ = _apart(_first_gradients(narrow(), batch), exact)
+    for seed in range(_TRIES):
+        chance = np.random.default_rng(seed)
+        near = [a * (1 + _LAST_DIGIT * chance.uniform(-1, 1, a.shape)) if a.dtype.kind == "f" else a for a in batch]
+        own = max(own, _apart(_first_gradients(begin(), near), exact)[0])
+    return own
 
 
 def _first_gradients(reference: Reference, batch: list[np.ndarray]) -> dict[str, np.ndarray]:
@@ -150,16 +174,20 @@ def _first_gradients(reference: Reference, batch: list[np.ndarray]) -> dict[str,
 def _apart(found: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> tuple[float, str]:
     """The largest difference of a gradient, and the weight that has it."""
     least = max(_LEAST * max(float(np.abs(g).max()) for g in wanted.values()), float(np.finfo(np.float32).tiny))
-    return max((float(np.abs(found[n] - g).max() / max(np.abs(g).max(), least)), n) for n, g in wanted.items())
+    apart = {n: float(np.abs(found[n] - g).max() / max(np.abs(g).max(), least)) for n, g in wanted.items()}
+    return max((inf if isnan(difference) else difference, n) for n, difference in apart.items())
 
 
 def reference_of(trainer: Trainer, vs: str | None, is_double: bool = True) -> Reference:
-    """The reference called ``vs``; ``is_double`` is of PyTorch.
+    """The reference called ``vs``, in double precision if ``is_double`` and all operators have a meaning in it.
 
     Raises UsageError for one that there is not, ToolchainError without PyTorch.
     """
     if vs is None:
-        return InNumpy(trainer)
+        try:
+            return InNumpy(trainer, is_double)
+        except ModelError:
+            return InNumpy(trainer)
     if vs != "torch":
         raise UsageError(f"'{vs}' is no peer of a training", hint="it is torch, or leave out --vs", where="--vs")
     try:
@@ -173,16 +201,22 @@ def reference_of(trainer: Trainer, vs: str | None, is_double: bool = True) -> Re
 
 def batch_of(trainer: Trainer, seed: int) -> list[np.ndarray]:
     """Random inputs and targets of a step; integers among the inputs are 0 or 1."""
+    ports = [(p.dtype, p.shape) for p in (*trainer.inputs, trainer.target)]
+    return drawn_batch(ports, trainer.classes, trainer.said["loss"], seed)
+
+
+def drawn_batch(ports: Sequence[tuple[str, Any]], classes: int | None, loss: str, seed: int) -> list[np.ndarray]:
+    """Random arrays of types and shapes, of which the last one is that of the targets."""
     random = np.random.default_rng(seed)
     arrays = []
-    for port in (*trainer.inputs, trainer.target):
-        shape: Any = port.shape
-        if port is trainer.target and trainer.classes is not None:
-            arrays.append(random.integers(0, trainer.classes, shape))
-        elif port is trainer.target and trainer.said["loss"].startswith(("bce", "hinge")):
-            low = 0 if trainer.said["loss"].startswith("bce") else -1
+    for k, (dtype, shape) in enumerate(ports):
+        is_target = k == len(ports) - 1
+        if is_target and classes is not None:
+            arrays.append(random.integers(0, classes, shape))
+        elif is_target and loss.startswith(("bce", "hinge")):
+            low = 0 if loss.startswith("bce") else -1
             arrays.append(random.choice([low, 1], shape).astype(np.float32))
-        elif port.dtype.startswith(("i", "u")):
+        elif dtype.startswith(("i", "u")):
             arrays.append(random.integers(0, 2, shape))
         else:
             arrays.append(random.standard_normal(shape).astype(np.float32))
@@ -197,67 +231,16 @@ def gradients_of(trainer: Trainer, batch: list[np.ndarray]) -> dict[str, np.ndar
     scale = None
     while scale is None or scale != trainer.loss_scale:  # a step whose scaled gradients overflow changes no weight
         scale = trainer.loss_scale
-        trainer.step(*batch, learning_rate=_LARGE_RATE)
-    return {name: _gradient(o, trainer.state, name, before[name], trainer.accumulate) for name in before}
+        trainer.step(*batch, learning_rate=LARGE_RATE)
+    return {name: gradient_behind(o, trainer.state, name, before[name], trainer.accumulate) for name in before}
 
 
-def _gradient(
-    o: Optimizer, state: Mapping[str, np.ndarray], name: str, before: np.ndarray, accumulate: int
-) -> np.ndarray:
-    """The gradient behind a weight, from the state after the first step at the large rate."""
-    before = before.astype(np.float64)
-    if accumulate > 1:
-        return state[f"{name}_{GRADIENT}"].astype(np.float64) * accumulate
-    if o.name != "sgd":
-        found = state[f"{name}_first"].astype(np.float64) / (1.0 - o.beta1)
-    elif o.momentum:
-        found = state[f"{name}_velocity"].astype(np.float64)
-    else:
-        found = (before - state[name]) / _LARGE_RATE
-    return found - (o.weight_decay * before if o.name != "adamw" else 0.0)
-
-
-class InNumpy:
-    """The graph of the step in numpy: what it computes before rewriting, fusing and compiling."""
-
-    version = "the step's graph in numpy"
-
-    def __init__(self, trainer: Trainer) -> None:
-        judged = model_of(trainer)
-        self.o, self.trained = optimizer_of(trainer.said["optimizer"]), judged.weights
-        graph = import_model(judged.model)
-        loss = loss_for(judged.loss, graph.outputs[0][1].type, judged.own)
-        trained = tuple(judged.weights)
-        choices = Choices(
-            loss, self.o, trained, judged.axis, trainer.accumulate, judged.counter, running=judged.running
-        )
-        self.made = training_step(graph, choices)
-        self.accumulate = trainer.accumulate
-        types: dict[str, Type] = {str(n.attributes["name"]): n.type for n in self.made.graph.inputs}
-        self.rate = next(name for name in types if name.startswith("learning_rate"))
-        self.names = [*(p.onnx_name for p in trainer.inputs), trainer.target.onnx_name]
-        self.state: dict[str, np.ndarray] = {
-            n: np.zeros(types[n].shape, DTYPES[types[n].dtype]) for n in self.made.states
-        }
-        self.state |= {**judged.weights, **judged.statistics}
-        self.learned = (*judged.weights, *judged.statistics)
-        self.start = self.state
-
-    def step(self, *arrays: np.ndarray, rate: float | None = None) -> float:
-        self.batch = arrays
-        given: dict[str, np.ndarray] = dict(zip(self.names, arrays))
-        given[self.rate] = np.asarray(self.o.lr if rate is None else rate, np.float32)
-        found = run(self.made.graph, {**given, **self.state})
-        self.state = {name: found[new] for name, new in self.made.states.items()}
-        loss, _ = self.made.graph.outputs[0]
-        return float(found[loss])
-
-    def gradients(self) -> dict[str, np.ndarray]:
-        """Those of the first step, whose batch is the last one that was given."""
-        self.state = dict(self.start)
-        self.step(*self.batch, rate=_LARGE_RATE)
-        begun = self.trained.items()
-        return {name: _gradient(self.o, self.state, name, before, self.accumulate) for name, before in begun}
-
-    def weights(self) -> dict[str, np.ndarray]:
-        return {name: self.state[name] for name in self.learned}
+def differences_of(trainer: Trainer, batch: list[np.ndarray]) -> float | None:
+    """The difference of gradients by the rules of derivatives from slopes of the loss, in double precision; None for a
+    network with an operator that has no meaning in it."""
+    try:
+        exact = InNumpy(trainer, is_double=True, clips=False, is_smooth=True)
+        gradients = _first_gradients(exact, batch)
+        return apart_from_differences(partial(exact.loss_at, batch), exact.trained, gradients)
+    except EdgecError:
+        return None

@@ -19,6 +19,8 @@ from edgec.report.record import Record, head
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from edgec.build import Built
+
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a build with a report, or its report.json.")]
 
 
@@ -54,12 +56,18 @@ def register(app: typer.Typer) -> None:
     ) -> Answer:
         """Time every kernel of what MODEL compiles to, or of a built folder, in a run on one thread."""
         from edgec import api
+        from edgec.cli.train import is_training
         from edgec.report import look
+        from edgec.reuse import reopened_step
 
         refuse_source(source, model)
         with shown() as progress:
-            opened = api.reopen(model, source, progress=progress, **settings) if is_built(model) else None
-            given = settings if opened is None else {}
+            opened: Built | None = None
+            if is_training(model):
+                opened = reopened_step(Path(model), settings, source, progress)
+            elif is_built(model):
+                opened = api.reopen(model, source, progress=progress, **settings)
+            given: Settings = settings if opened is None else {}
             found = look.profile(opened or model, seconds=seconds, trace=trace, progress=progress, **given)
         return Answer(found, found.draw)
 

@@ -67,7 +67,7 @@ def _change(table: Any, values: Mapping[str, Any]) -> None:
 
 
 def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is not empty, in plain types: tables after everything else, as TOML needs them."""
+    """Values that are not empty, in plain types: tables after everything else, as TOML needs them."""
     plain: dict[str, Any] = {}
     tables: dict[str, Any] = {}
     for key, value in values.items():

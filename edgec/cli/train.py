@@ -76,7 +76,7 @@ def register(app: typer.Typer) -> None:
                         trainer.save_adapter(write_adapter)
         found = {**build_report.record(built), "command": "train", "budgets": [], "report": None}
         facts = read_lock(folder)["training"]
-        kept = ("loss", "update", "optimizer", "trained", "state_bytes", "arena_bytes", "kernels")
+        kept = ("loss", "update", "optimizer", "trained", "samples", "state_bytes", "arena_bytes", "kernels")
         found["training"] = {**{k: facts[k] for k in kept}, "losses": losses}
         found["next"] = [s for s in next_steps.steps(found, asked, (), "import", built.peer) if s["for"] == "use in C"]
         found["next"].append({"for": "in Python", "command": f"edgec.load({str(folder)!r}).fit(...)"})
@@ -103,6 +103,7 @@ def _draw(found: Record, model: str) -> RenderableType:
         ("optimizer", training["optimizer"]),
         ("trained", f"{training['update']}: {training['trained']}"),
         ("state", f"{size(training['state_bytes'])} of trained weights and moments"),
+        ("samples", f"{training['samples']} in a step"),
         ("step", f"{counted(training['kernels'], 'kernel')}, arena of {size(training['arena_bytes'])}"),
     ]
     if training["losses"]:

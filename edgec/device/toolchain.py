@@ -376,7 +376,9 @@ def _run(compiler: Compiler, arguments: Sequence[str], where: Path) -> None:
         overflows = re.findall(r"region `(\w+)' overflowed by (\d+) bytes", done.stderr)
         if overflows:
             lacks = " and ".join(f"{int(count):,} more bytes of {region}" for region, count in overflows)
-            hint = "--quantize int8 takes a quarter of the flash, --ram less memory; edgec report tells what takes most"
+            told = {True: "--ram makes do with less memory", False: "--quantize int8 makes weights a quarter of fp32"}
+            hints = dict.fromkeys(told["RAM" in region] for region, _ in overflows)
+            hint = "; ".join([*hints, "edgec report tells what takes most"])
             raise ToolchainError(f"the program does not fit into the device: it takes {lacks}", hint=hint)
         raise ToolchainError(f"{compiler} refused it{_first_errors(done.stderr)}", where=str(where))
     require_written(str(compiler), Path(arguments[-1]), where)

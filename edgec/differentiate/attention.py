@@ -11,7 +11,8 @@ import numpy as np
 from edgec.differentiate.composites import is_number, number_of, softmax_operand, unguarded
 from edgec.frontend.values import Value, constant, emit
 from edgec.ir.graph import Node
-from edgec.ops.graphs import part, reshape, transpose
+from edgec.ops.attention import parts_of_queries
+from edgec.ops.graphs import added, part, reshape, transpose
 
 #: Scores of a head from which on they are worth a kernel of their own.
 LEAST_SCORES = 1024
@@ -75,6 +76,7 @@ def attention_back(n: Node, g: Node, parts: Attention, blocks: Blocks) -> list[t
     masks = [] if parts.mask is None else [Value(parts.mask)]
     (query, of_query), (key, of_key) = (parts.query, 1.0), (parts.key, 1.0)
     operands = [Value(query), Value(transpose(key, turned))]
+    count = 1
     if blocks.has_statistics:  # constant factors are the kernel's: gradients are by what lies before them
         (query, of_query), (key, of_key) = map(_unscaled, (query, key))
         scale = {} if parts.scale is None else {"scale": float(parts.scale.node.value.reshape(()))}
@@ -84,12 +86,15 @@ def attention_back(n: Node, g: Node, parts: Attention, blocks: Blocks) -> list[t
     else:
         if parts.scale is not None:
             operands[0] = operands[0] * parts.scale
-        every = emit("attention_gradients", *operands, Value(parts.value), Value(g), pull, *masks).node
+        count = parts_of_queries(prod(n.type.shape[:-2]), n.type.shape[-2])
+        apart = {"parts": count} if count > 1 else {}
+        every = emit("attention_gradients", *operands, Value(parts.value), Value(g), pull, *masks, **apart).node
     found, start = [], 0
-    for operand in (*operands[:2], Value(parts.value)):
+    for operand, pieces in zip((*operands[:2], Value(parts.value)), (1, count, count)):
         size = prod(operand.shape)
-        found.append(reshape(part(every, (start,), (size,)), operand.shape))
-        start += size
+        each = [reshape(part(every, (start + p * size,), (size,)), operand.shape) for p in range(pieces)]
+        found.append(added(each))
+        start += pieces * size
     if parts.scale is not None and not blocks.has_statistics:
         found[0] = (Value(found[0]) * parts.scale).node
     return [(query, found[0]), (key, transpose(found[1], turned)), (parts.value, found[2])]

@@ -33,7 +33,7 @@ def _compiled(formula: str) -> CodeType:
 
 @cache
 def _vocabulary() -> dict[str, Callable[..., Any]]:
-    """What a formula may say: every scalar function by its name."""
+    """Words of a formula: every scalar function by its name."""
     return {**{name: partial(emit, name) for name in FUNCTIONS}, "winner": _winner}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from edgec.frontend.values import Value
 from edgec.ir.graph import Node, placeholder
 from edgec.ir.types import Type
@@ -33,3 +35,8 @@ class MicroBatches:
     @property
     def is_last(self) -> Value:
         return Value(self.last)
+
+    def flags(self, number: int) -> dict[str, np.ndarray]:
+        """Values of the inputs for the micro-batch of this number, from 0."""
+        told = ((self.first, number == 0), (self.last, number == self.count - 1))
+        return {str(node.attributes["name"]): np.asarray(holds) for node, holds in told}

@@ -60,7 +60,7 @@ class Step:
     """The graph of a step; ``states`` are trained weights and what the optimizer keeps, each with its next value.
 
     Where weights are ``joined``, the states are of the one vector of them; ``micro`` are the micro-batches, of which
-    the graph takes one.
+    the graph takes one: the states called ``early`` change with each of them, others with the last.
     """
 
     graph: Graph
@@ -69,6 +69,7 @@ class Step:
     trained: tuple[str, ...] = ()
     joined: Joined | None = None
     micro: MicroBatches | None = None
+    early: frozenset[str] = frozenset()
 
 
 def training_step(graph: Graph, choices: Choices) -> Step:
@@ -137,7 +138,7 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         metadata={**graph.metadata, **made.described},
     )
     classes = int(answers.shape[axis]) if loss.has_classes else None
-    return Step(step, made.states, classes, tuple(w for w, _ in kept), where, micro)
+    return Step(step, made.states, classes, tuple(w for w, _ in kept), where, micro, frozenset(made.early))
 
 
 def _axis(answers: Value, axis: int, has_classes: bool, name: str) -> int:

@@ -13,6 +13,7 @@ from edgec.differentiate.optimizers import (
     advanced,
     clipped,
     count_broken,
+    is_added_up,
     is_finite,
     moments_after,
     total,
@@ -47,12 +48,13 @@ class Names:
 @dataclass
 class Updates:
     """States in the making: inputs that ``begun`` as zero beside the weights, and the next value of each state, which
-    is the one before unless ``fine``."""
+    is the one before unless ``fine``. The states called ``early`` change with every micro-batch, not with the last."""
 
     names: Names
     fine: Value
     begun: list[Node] = field(default_factory=list)
     renewed: dict[Node, tuple[str, Node]] = field(default_factory=dict)
+    early: set[str] = field(default_factory=set)
 
     @property
     def outputs(self) -> list[tuple[str, Node]]:
@@ -95,7 +97,7 @@ class Updates:
 
 def updated(
     weights: Sequence[Node],
-    slopes: Sequence[Value],
+    slopes: Iterable[Value],
     o: Optimizer,
     rate: Value,
     fine: Value,
@@ -109,15 +111,21 @@ def updated(
 
     ``sizes`` are factors of the learning rate, one a weight. With ``accumulate`` gradients are added up, and weights
     change by their mean in every step of that number. ``at_once`` lets moments take in a gradient as soon as it is
-    there, where neither sums nor a norm of gradients need it later (see `_at_once`). ``micro`` are the micro-batches of
-    a step whose moments add up their gradients: those of `is_added_up`.
+    there, where neither sums nor a norm of gradients need it later (see `_at_once`). Gradients of ``micro`` batches are
+    added up, by moments of `is_added_up` at once, and weights change with the last.
     """
-    if at_once and o.moments and accumulate == 1 and not o.clip:
-        return _at_once(weights, slopes, o, rate, fine, names, micro)
-    assert micro is None
-    made = Updates(names, fine)
+    if at_once and (is_added_up(o) or micro is None) and o.moments and accumulate == 1 and not o.clip:
+        return _at_once(weights, [*slopes], o, rate, fine, names, micro)
+    made, slopes = Updates(names, fine), [*slopes]
     sums: list[Value] = []
     due = None
+    if micro is not None:
+        assert accumulate == 1
+        due = micro.is_last
+        for k, (w, slope) in enumerate(zip(weights, slopes)):
+            before = made.begin(f"{w.attributes['name']}_{GRADIENT}", w.type)
+            slopes[k] = made.renew_always(before, select(micro.is_first, 0.0, before) + slope)
+        made.early.update(str(n.attributes["name"]) for n in made.begun)
     if accumulate > 1:
         count = made.begin("accumulated", Type("f32", ()))
         due = (count + 1.0).equals(float(accumulate))
@@ -125,7 +133,8 @@ def updated(
         slopes = [before + slope * (1.0 / accumulate) for before, slope in zip(sums, slopes)]
     clean, broken = clipped(slopes, o)
     made.fine = fine & broken.equals(0.0)
-    if due is not None:
+    if accumulate > 1:
+        assert due is not None
         made.renew(count, select(due, 0.0, count + 1.0))
         for before, slope in zip(sums, slopes):
             made.renew(before, select(due, 0.0, slope))
@@ -173,6 +182,7 @@ def _at_once(
             begun = velocity_before(o, weight, clean["velocity"])
             if micro is not None:
                 begun = select(micro.is_first, begun, moments["velocity"])
+            made.early.add(str(moments["velocity"].node.attributes["name"]))
             every.append({"velocity": _with_gradient(made, moments["velocity"], begun, slope)})
         else:
             later = moments_after(o, weight, slope, clean)

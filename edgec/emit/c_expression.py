@@ -19,6 +19,7 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
+from edgec.ir.lane_groups import in_group
 from edgec.ir.nest import coefficient, group_of, most, repeats_of
 from edgec.ir.types import CODED, FLOATS
 from edgec.ir.vector import LANES, chosen, keeps_loads, loads_beyond_choice, parts_beyond_choice, places
@@ -356,9 +357,10 @@ class Printer:
         combine, _ = e.value
         names, body = X.opened(e)
         vector = self.is_vector(e)
+        if (found := in_group(e, self.lane)) is not None:
+            return self._bind(e, f"ec_in_groups({self.value(found[0])}, {found[1]}, {found[2]})")
         name = self._name()
-        start = self.syntax.literal(neutral(combine, e.dtype), e.dtype)
-        start = self.spread(start, e.dtype) if vector else start
+        start = (self.vector if vector else self.value)(X.const(neutral(combine, e.dtype), e.dtype))
         with self._at_home(e) as scope:
             pad = "  " * scope.depth
             scope.lines.append(f"{pad}{self.syntax.variable(self._ctype(e), name, start)}")
@@ -366,8 +368,7 @@ class Printer:
             heads = []
             for k, v in enumerate(names):
                 loop = self.names[v] = f"{name}_{k}"
-                indent = "  " * (scope.depth + k)
-                heads.append(f"{indent}{self.syntax.loop(loop, extent_text(v.value.extent))}")
+                heads.append(f"{'  ' * (scope.depth + k)}{self.syntax.loop(loop, extent_text(v.value.extent))}")
             self.scopes.append(inner)
             if vector:
                 update = self.vector_update(combine, name, body)

@@ -66,7 +66,14 @@ class CallSite:
     @property
     def merge(self) -> str | None:
         """The function that is called with the same arguments after a barrier; None where there is none."""
-        found = self.view.merge
+        return self._named(self.view.merge)
+
+    @property
+    def round(self) -> str | None:
+        """The function that does one round of a kernel whose rounds threads share; None elsewhere."""
+        return self._named(self.view.round)
+
+    def _named(self, found: str | None) -> str | None:
         return found.replace(_NAME, self.function.name) if found is not None else None
 
 

@@ -88,8 +88,13 @@ def verify_program(program: Program) -> None:
             if start < 0 or start % ALIGNMENT or start + buffer.bytes > limit:
                 raise InvariantError(f"it lies at {start}, with {limit} bytes to lie in", f"buffer {buffer.name}")
     lives = _lives(program)
+    begun: dict[int, list[Buffer]] = {}
+    for b, (first, _) in lives.items():
+        begun.setdefault(first, []).append(b)
+    alive: list[tuple[int, str, Buffer]] = []
     for k, kernel in enumerate(program.kernels):
-        alive = sorted((program.offsets[b], b.name, b) for b, (first, last) in lives.items() if first <= k <= last)
+        alive = [each for each in alive if lives[each[2]][1] >= k]
+        alive = sorted((*alive, *((program.offsets[b], b.name, b) for b in begun.get(k, ()))))
         for (start, _, a), (following, _, b) in pairwise(alive):
             if following < start + a.bytes and not _takes_over(kernel, k, lives, a, b):
                 raise InvariantError(f"{a.name} and {b.name} overlap", f"kernel {k} ({', '.join(kernel.names)})")

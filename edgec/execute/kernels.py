@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from edgec.artifact.folder import library_name
-from edgec.artifact.library import require_whole
+from edgec.artifact.library import as_new, require_whole
 from edgec.build import Built
 from edgec.emit.source import generate
 from edgec.emit.weights import weights_blob
@@ -26,7 +26,8 @@ class Kernels:
     def __init__(self, program: Program, library: Path, name: str, templates: Sequence[Path] = ()) -> None:
         require_whole(library)
         self.program = program
-        self.library = ctypes.CDLL(str(library))
+        with as_new(library) as path:
+            self.library = ctypes.CDLL(str(path))
         self.functions = [call.function.name for call in generate(program, name, templates).calls]
         self.weights = aligned(max(program.weights_bytes, 1))
         shipped = library.with_name(f"{name}_weights.bin")  # those that the library was linked with

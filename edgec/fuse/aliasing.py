@@ -227,6 +227,10 @@ class AliasPlanner:
         if self._meets_procedure(part) or self._meets_procedure(root):
             return Refusal("procedure", "a procedure wants it by itself: it is copied")
         known = halos.get(root)
+        if self._meets_procedure(node) and (part is not root or known is not None):
+            return Refusal("procedure", "a procedure wants it by itself: it is copied")
+        if any(self._meets_procedure(n) for n, place in aliases.items() if place.is_view and place.parent is root):
+            return Refusal("procedure", "a procedure wants its memory as it is: it is copied")
         if known is not None and not _same(known.value, node.attributes["value"]):
             return Refusal("aliasing", "other readers want another value around it: it is copied")
         around = node.attributes["before"], node.attributes["after"]

@@ -63,7 +63,7 @@ class _Head:
 
 @dataclass(frozen=True)
 class _Variant:
-    """What stands for the end of a head, and the results of the kernels that compute it."""
+    """The value in place of the end of a head, and the results of the kernels that compute it."""
 
     result: Node
     kernels: tuple[Node, ...]

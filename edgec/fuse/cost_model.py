@@ -32,7 +32,7 @@ ROUNDING = 2
 
 @dataclass(frozen=True)
 class Amounts:
-    """What a block asks of a device. No fitted number is in it: prices are these amounts times `Rates`."""
+    """Demands of a block on a device. No fitted number is in it: prices are these amounts times `Rates`."""
 
     kind: str
     operations: float
@@ -108,6 +108,12 @@ class CostModel:
         """Bytes per second from a near cache of a CPU."""
         core = self.device.costs.kernel if self.device is not None else usual_costs().kernel
         return core.clock_ghz * core.cache_bytes * 1e9 * self.threads
+
+    @property
+    def barrier(self) -> float:
+        """Seconds of a barrier between threads of a CPU; a launch on a GPU has one."""
+        costs = self.device.costs if self.device is not None else usual_costs()
+        return 0.0 if self.on_gpu else costs.threads.barrier / (costs.kernel.clock_ghz * 1e9)
 
     def seconds_of_writing(self, moved: int) -> float:
         """Seconds of a CPU for bytes that are only written: those around a value, say."""

@@ -40,7 +40,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether ``writer`` and its ``reader`` (an operator, or the end of a block) are in one kernel.
+    """A decision on whether ``writer`` and its ``reader`` (an operator, or the end of a block) are in one kernel.
 
     ``constraint`` is the reason where they are not, ``choice`` the costs where these decided.
     """

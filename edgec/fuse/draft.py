@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from edgec.fuse import classify
-from edgec.fuse.block import Block, Composer
+from edgec.fuse.block import Block, Composer, holds
 from edgec.fuse.choice import BlockCosts
 from edgec.fuse.decisions import Decisions
 from edgec.fuse.guards import conditions
 from edgec.fuse.kind import kind_of
 from edgec.fuse.modes import Mode
-from edgec.ir.graph import Graph, Node
+from edgec.ir.graph import Formula, Graph, Node
 
 #: A block has at most this many operators: beyond that a kernel gains nothing, and its code becomes too large.
 BLOCK_LIMIT = 64
@@ -58,9 +58,20 @@ class Draft:
 
     def block(self, output: Node, nodes: list[Node], *more: Node) -> Block:
         """``nodes`` as one block that ends in ``output``, with the inlined operators that it reads, and ``more``."""
-        inside = {*nodes, *self.inlined, *more}
-        derived = self.composer.compose(output, inside.__contains__)
+        derived = self.formula(output, nodes, *more)
         return Block(output, tuple(nodes), derived, kind_of(derived))
+
+    def formula(self, output: Node, nodes: list[Node], *more: Node) -> Formula:
+        """The formula of `block`."""
+        return self.composer.compose(output, self._inside(nodes, more))
+
+    def holds(self, ask: Callable[[Formula], bool], output: Node, nodes: list[Node], *more: Node) -> bool:
+        """The answer to a question about the formula of `block` that is the same for all blocks of one likeness."""
+        return holds(ask, self.composer.likeness(output, self._inside(nodes, more)))
+
+    def _inside(self, nodes: list[Node], more: Collection[Node]) -> Callable[[Node], bool]:
+        own, inlined = {*nodes, *more}, self.inlined
+        return lambda n: n in own or n in inlined
 
     # ---- movement on the way
 

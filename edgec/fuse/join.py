@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 from edgec.fuse import classify, narrow
 from edgec.fuse.attention import is_attention
-from edgec.fuse.block import is_affine
+from edgec.fuse.block import is_affine, is_reduced_in_line
 from edgec.fuse.choice import Choice
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
@@ -229,7 +229,7 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
     if is_kept(node) or narrow.is_magnitude(node):
         return None
     if reader in draft.attentions and narrow.is_widened_number(node):
-        whole = split_formula(draft.block(reader, members, node).formula)
+        whole = split_formula(draft.formula(reader, members, node))
         return None if is_attention(whole, draft.mode.gpu) else Refusal("recompute", "its reader takes floats alone")
     if narrow.is_read_wide(node):
         if any(is_float(n.type.dtype) for n in members if n.op in ("conv", "matmul", "pool")):
@@ -246,14 +246,18 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
         return None
     if draft.mode.gpu and node.op == "pad":
         return None
+    reduces = not contraction and not draft.mode.gpu and any(n.op == "reduce" for n in members)
+    if reduces and not draft.holds(is_reduced_in_line, reader, members, node):
+        return Refusal("index", "a reduction would read its elements one by one, at remainders of positions")
     if contraction:
         if any(n.op == "conv" and n.attributes["groups"] > 1 for n in members) and node.op != "slice":
             return Refusal("index", "windows of a grouped convolution are read from plain memory")
-        composed = draft.block(reader, members, node).formula
-        if not is_affine(composed):
+        if not draft.holds(is_affine, reader, members, node):
             return Refusal("index", "the composed index would not be linear in the loops of the sum any more")
-        if reader in draft.attentions and not is_attention(split_formula(composed), draft.mode.gpu):
-            return Refusal("index", "the kernel of attention would not find its queries and keys any more")
+        if reader in draft.attentions:
+            whole = split_formula(draft.formula(reader, members, node))
+            if not is_attention(whole, draft.mode.gpu):
+                return Refusal("index", "the kernel of attention would not find its queries and keys any more")
     return None
 
 
@@ -291,7 +295,7 @@ def _places_read(draft: Draft, node: Node, reader: Node) -> int:
                 known[e] = frozenset().union(*inside)
         return known[e]
 
-    return len(read(draft.block(reader, draft.members[reader]).formula.body))
+    return len(read(draft.formula(reader, draft.members[reader]).body))
 
 
 def _chooses_after_sums(draft: Draft, node: Node, members: Collection[Node]) -> bool:

@@ -10,6 +10,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula
 from edgec.ir.index import upper
+from edgec.ir.memory import remembered
 from edgec.ir.nest import split_formula
 
 #: The schedules, the most specialized first.
@@ -27,6 +28,7 @@ def contraction_factors(body: Expr) -> tuple[Expr, Expr] | None:
     return left, right
 
 
+@remembered(4096)
 def kind_of(derived: Formula) -> Kind:
     """The schedule a formula asks for."""
     if attention_of(derived.body) is not None:

@@ -21,6 +21,8 @@ from edgec.ir.types import DTYPES
 SMALL = 8
 #: One that takes this many times less than the largest of all is nothing.
 TINY = 512
+#: An order is not changed for this part of the bytes.
+LITTLE = 32
 #: The most bytes of one number.
 NUMBER = 8
 
@@ -34,6 +36,9 @@ def in_less_memory(plan: Plan) -> Plan:
     early = uses.freeing_early(usual)
     late = uses.delayed(uses.freeing_early(uses.delayed(usual)))
     order = min(usual, early, late, uses.freeing_early(late), key=uses.peak)
+    further = uses.delayed(early)
+    if uses.peak(further) * LITTLE < uses.peak(order) * (LITTLE - 1):
+        order = further
     return plan if order is usual else replace(plan, blocks=tuple(plan.blocks[k] for k in order))
 
 
@@ -46,6 +51,7 @@ class _Uses:
     writes: list[Node] = field(default_factory=list)
     bytes: dict[Node, int] = field(default_factory=dict)
     results: list[int] = field(default_factory=list)  # bytes of what each block writes, which may be a part of a buffer
+    large: list[int] = field(default_factory=list)  # bytes of the largest intermediate value that each block reads
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -65,6 +71,7 @@ class _Uses:
                 for extent in around:
                     size *= upper(extent) if not isinstance(extent, int) else extent
                 self.bytes[root] = size
+        self.large = [max((self.bytes.get(r, 0) for r in read), default=0) for read in self.reads]
 
     def peak(self, order: Iterable[int]) -> int:
         """The most bytes that are alive at once; a map may overwrite what it reads last."""
@@ -155,20 +162,16 @@ class _Uses:
                 heappush(heap, j)
             while heap:
                 j = heappop(heap)
-                is_near = self._large(j) or self.results[j] <= NUMBER  # others may wait for one number
+                is_near = self.large[j] or self.results[j] <= NUMBER  # others may wait for one number
                 if not done[j] and not waits[j] and is_near and is_early(j):
                     for other in run(j):
                         heappush(heap, other)
         return order
 
-    def _large(self, k: int) -> int:
-        """The bytes of the largest intermediate value that a block reads."""
-        return max((self.bytes.get(r, 0) for r in self.reads[k]), default=0)
-
     def _is_sum(self, k: int) -> bool:
         """Tells whether the result is small beside what the block reads, which others may then set free."""
         own = min(self.bytes.get(self.writes[k], 0), self.results[k])
-        return own * SMALL <= self._large(k)
+        return own * SMALL <= self.large[k]
 
     def _dependencies(self) -> tuple[list[int], list[list[int]]]:
         """Numbers of blocks that each one waits for, and the blocks that wait for it.

@@ -33,6 +33,7 @@ from edgec.fuse.modes import Mode, mode_of
 from edgec.fuse.one_row import join_rows
 from edgec.fuse.shared_parts import with_shared_parts
 from edgec.fuse.stored_lanes import columns_in_runs, stores_in_lanes
+from edgec.fuse.two_stages import in_two_stages
 from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import split_formula
@@ -56,6 +57,7 @@ def plan(
     few_bits: bool = False,
     updatable: bool = False,
     siblings: bool = True,
+    units: int = 1,
     materialize: Collection[str] = (),
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
@@ -66,7 +68,8 @@ def plan(
     model in ``materialize`` are stored in memory. On a ``gpu``, ``head`` is the largest head size for which there is a
     kernel of attention; in a graph of ``one_row``, a token of a language model, products join what is around them;
     with ``few_bits``, kernels there decode weights. With ``updatable``, numbers that may be trained are weights, no
-    code. Products of one operand are one where that is faster, unless ``siblings`` is false.
+    code. Products of one operand are one where that is faster, unless ``siblings`` is false. Reductions to fewer
+    results than ``units``, the threads or multiprocessors of the device, are shared by these where that is faster.
     """
     mode = Mode(mode_of(fuse), graph, gpu, head, one_row, updatable)
     prices = prices if prices is not None else BlockCosts(CostModel())
@@ -76,8 +79,9 @@ def plan(
         fuse_siblings(graph, prices, gpu) if siblings and mode.is_planner and (head or not gpu) else (graph, [])
     )
     if mode.is_planner:
-        graph, more = divided(with_shared_parts(graph), prices)
-        choices += more
+        graph, pieces = divided(with_shared_parts(graph), prices)
+        graph, stages = in_two_stages(graph, prices, units)
+        choices += [*pieces, *stages]
     mode = replace(mode, graph=graph)
     draft = Draft(graph, mode, prices.deciding(graph, chosen))
     draft.materialize(materialize)

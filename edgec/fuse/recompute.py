@@ -60,7 +60,7 @@ def recomputed(graph: Graph, results: Iterable[Node], limits: Recomputing) -> Gr
     made: dict[Node, Node] = {}
     copies: dict[Node, Node] = {}
     for value in (n for n in order if n in read - compared - results and n.type.bytes >= LEAST_BYTES):
-        chain = _chain(value, kept - {value}, forward, rows, limits)
+        chain = _chain(value, kept, forward, rows, limits)
         if chain is None:
             continue
         kept.discard(value)
@@ -98,17 +98,30 @@ def _chain(value: Node, kept: set[Node], forward: set[Node], rows: set[Node], li
 
     What is small beside the value is kept, too, but what lies within a kernel of ``rows`` is computed there.
     """
-    small = {n for n in forward if n.type.bytes * SMALL <= value.type.bytes} - rows
-    found = [n for n in topological([value], known=kept | small) if n in forward]
-    within = rows.intersection(found)
-    is_allowed = (
-        len(found) - len(within) <= limits.longest
-        and len(within) <= LONGEST
-        and all(n.op in limits.operators or n in within for n in found)
-    )
-    if is_allowed and limits.operators == WIDE:
-        sources = {a for n in found for a in n.args if a in forward} - {*found, *small}
-        terms = max((prod(n.args[1].type.shape[1:]) for n in found if n.op == "conv"), default=0)
+
+    def is_small(n: Node) -> bool:
+        return n not in rows and n.type.bytes * SMALL <= value.type.bytes
+
+    inside, stack, alone, within = {value}, [value], 0, 0
+    while stack:
+        n = stack.pop()
+        if n in rows:
+            within += 1
+        elif n.op in limits.operators:
+            alone += 1
+        else:
+            return None
+        if alone > limits.longest or within > LONGEST:
+            return None
+        for a in n.args:
+            if a in forward and a not in inside and a not in kept and not is_small(a):
+                inside.add(a)
+                stack.append(a)
+    around = {a for n in inside for a in n.args} - inside
+    if limits.operators == WIDE:
+        sources = {a for a in around if a in forward and not is_small(a)}
+        terms = max((prod(n.args[1].type.shape[1:]) for n in inside if n.op == "conv"), default=0)
         wider = 0 if not terms else 1 if terms <= FEW else WIDER
-        is_allowed = terms <= MANY and wider * sum(s.type.bytes for s in sources) <= value.type.bytes
-    return found if is_allowed else None
+        if terms > MANY or wider * sum(s.type.bytes for s in sources) > value.type.bytes:
+            return None
+    return list(topological([value], known=around))

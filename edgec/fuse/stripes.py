@@ -1,4 +1,4 @@
-"""The head of a network stripe by stripe, so that its large values are never stored in memory as a whole.
+"""Parts of a network stripe by stripe, so that their large values are never stored in memory as a whole.
 
 Convolutions, pools and what lies between them make a row of their result from a few rows of their operands. So a value
 that everything passes through can be made some rows at a time, each stripe from its own rows of the inputs: what is in
@@ -6,44 +6,58 @@ memory then is a stripe of every value, and the whole of the one they end in. Ro
 twice; that is the price, and it is paid where memory asks for it alone (patch-based inference: Lin et al., MCUNetV2,
 2021). It is an ordinary graph: slices, the same operators on fewer rows, and a concatenation, whose parts are written
 where they belong.
+
+A training step has two such parts. Its head stores beside the value that it ends in what the backward pass reads of the
+values before, as bits of masks. Its tail begins with the gradient of a value and ends in gradients of weights, which
+are sums over rows: those of the stripes are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 
 from edgec import ops
+from edgec.fuse.stripe_rows import ROWS, Rows, needed, on_rows, part, sliced, summed, total
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Graph, Node, constant, rewrite, topological
+from edgec.ir.graph import Graph, Node, rewrite, topological
 from edgec.rewrite.facts import is_static
-from edgec.rewrite.measure import measure
 
-#: The dimension of rows: the first that windows walk along.
-ROWS = 2
-#: How many stripes are tried.
-COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
-#: How many ways are scheduled, the cheapest first, until one fits.
-TRIALS = 8
-#: How many counts of stripes are offered of one value, from the least that may fit.
-MORE = 2
+#: Operators that compute a value that stripes need as a whole.
+LIGHT = frozenset((*FUNCTIONS, "input", "const", "reshape", "transpose", "broadcast", "cast", "slice"))
+Users = Mapping[Node, Sequence[Node]]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Elements from ``first`` to before ``end`` along dimension ``dim``."""
+class Region:
+    """Values that are computed in stripes: up to those that are ``placed``, whose rows lie along a dimension each and
+    are stored one stripe after the other, and to sums over rows, to which each stripe is ``added``.
 
-    dim: int
-    first: int
-    end: int
+    Values that are ``given`` are in memory before; ``cut`` is where it ends, or begins.
+    """
 
-    def hull(self, other: Rows) -> Rows:
-        return Rows(self.dim, min(self.first, other.first), max(self.end, other.end))
+    cut: Node
+    placed: tuple[tuple[Node, int], ...] = ()
+    added: tuple[Node, ...] = ()
+    given: frozenset[Node] = frozenset()
 
-    def share(self, node: Node) -> float:
-        """The fraction of a node that they are."""
-        return (self.end - self.first) / max(int(node.type.shape[self.dim]), 1)
+    def stripe(self, k: int, count: int) -> dict[Node, Rows] | None:
+        """The rows of every node that stripe ``k`` of ``count`` is made from; None where it cannot be."""
+        wanted: dict[Node, Rows] = {}
+        for node, dim in self.placed:
+            if node.type.shape[dim] < count:
+                return None
+            wanted[node] = part(node, dim, k, count)
+        for node in self.added:
+            for operand, rows in zip(node.args, summed(node, k, count) or ()):
+                if rows is None or rows.first >= rows.end or not _with(wanted, operand, rows):
+                    return None
+        return _walked(wanted, self.given)
+
+
+def head_of(cut: Node) -> Region:
+    """All that one value is computed from."""
+    return Region(cut, ((cut, ROWS),))
 
 
 @dataclass(frozen=True)
@@ -62,233 +76,158 @@ class Stripes:
     work: float
 
 
-def fitting(
-    graph: Graph, standing: Collection[Node], room: int, whole_bytes: int, ram: Callable[[Graph], int]
-) -> tuple[Graph, Stripes] | None:
-    """The graph in stripes with the least work added that fits into ``room`` bytes; None where none does.
+def heads(graph: Graph, standing: Sequence[Node], loss: Node | None = None) -> Iterator[Region]:
+    """Regions that end in a value that everything before it passes through, but for what stands of it beside; of a step
+    before the ``loss``."""
+    users, results, stand = graph.users(), {n for _, n in (*graph.outputs, *graph.demands)}, set(standing)
+    for cut in standing[: None if loss is None else standing.index(loss)]:
+        if cut in results or cut.type.rank <= ROWS or not cut.type.is_fixed:
+            continue
+        inside = head_of(cut).stripe(0, 1)
+        if inside is None:
+            continue
+        placed = [(cut, ROWS)]
+        for side in _beside(inside, cut, users, stand):
+            dim = _dim_of(side, inside, cut)
+            if dim is None:
+                break
+            placed.append((side, dim))
+        else:
+            region = Region(cut, tuple(placed))
+            if _is_closed(region, users, results):
+                yield region
 
-    ``standing`` are the values that lie in memory; ``ram`` schedules a graph and says what it needs.
-    """
-    before = sum(measure(n).flops for n in graph.nodes())
-    for work, cut, count in sorted(_ways(graph, set(standing), room), key=lambda way: way[0])[:TRIALS]:
-        striped = in_stripes(graph, cut, count)
-        needed = ram(striped)
-        if needed <= room:
-            share = 1 + work / max(before, 1)
-            return striped, Stripes(graph.names(cut), cut.type.shape, count, needed, whole_bytes, share)
+
+def _beside(inside: Mapping[Node, Rows], cut: Node, users: Users, stand: set[Node]) -> list[Node]:
+    """The values in memory that others read of what is computed from the inside of a region."""
+    stack = [u for n in inside if n is not cut and n.op not in ("input", "const") for u in users[n] if u not in inside]
+    found: dict[Node, None] = {}
+    seen = set(stack)
+    while stack:
+        n = stack.pop()
+        if n in stand:
+            found[n] = None
+            continue
+        further = [u for u in users[n] if u not in seen]
+        seen.update(further)
+        stack += further
+    return list(found)
+
+
+def _dim_of(side: Node, inside: Mapping[Node, Rows], cut: Node) -> int | None:
+    """The dimension along which rows of a value lie that follows from the inside of a region; None where there is
+    none."""
+    for dim in range(side.type.rank if side.type.is_fixed else 0):
+        if side.type.shape[dim] == 1:
+            continue
+        own = _walked({side: part(side, dim, 0, 1)}, frozenset(inside))
+        if own is not None and cut not in own and all(own[n].dim == inside[n].dim for n in own.keys() & inside.keys()):
+            return dim
     return None
 
 
-def _ways(graph: Graph, standing: set[Node], room: int) -> Iterator[tuple[float, Node, int]]:
-    """(arithmetic added, where stripes end, how many there are) of what may fit."""
-    lives = Lives(graph, standing)
-    for cut in _cuts(graph, standing):
-        found = 0
-        if lives.after(cut) > room:
-            continue
-        for count in COUNTS:
-            stripes = _stripes(cut, count)
-            if stripes is None:
-                break
-            if max(lives.during(cut, wanted) for wanted in stripes) <= room:
-                yield sum(map(_work, stripes)) - _work({n: _all(r, n) for n, r in stripes[0].items()}), cut, count
-                found += 1
-            if found == MORE:
-                break
+def _is_closed(region: Region, users: Users, results: set[Node]) -> bool:
+    """Is all that is computed in a region read there alone, but for what is stored or summed up?"""
+    inside = region.stripe(0, 1)
+    if inside is None:
+        return False
+    ends = {*(n for n, _ in region.placed), *region.added}
+    computed = {n for n in inside if n.op not in ("input", "const") and n not in region.given} - ends
+    return computed.isdisjoint(results) and all(u in inside or u in ends for n in computed for u in users[n])
 
 
-def _all(rows: Rows, node: Node) -> Rows:
-    return Rows(rows.dim, 0, node.type.shape[rows.dim])
-
-
-def _work(wanted: Mapping[Node, Rows]) -> float:
-    """Arithmetic of these rows of these nodes."""
-    return sum(measure(n).flops * r.share(n) for n, r in wanted.items())
-
-
-def _cuts(graph: Graph, standing: set[Node]) -> Iterator[Node]:
-    """Values in memory that everything before them passes through, and that have rows."""
+def tails(graph: Graph, standing: Sequence[Node], loss: Node) -> Iterator[Region]:
+    """Regions between a value behind the loss and sums over rows, in which all that follows from it ends."""
     users, results = graph.users(), {n for _, n in (*graph.outputs, *graph.demands)}
-    inside: dict[Node, frozenset[Node]] = {}
-    for node in graph.nodes():
-        own = [inside[a] for a in node.args]
-        moving = node.op not in ("input", "const") and not is_static(node)
-        inside[node] = frozenset().union(*own, {node} if moving else ())
-        if node not in standing or node in results or node.type.rank <= ROWS or not node.type.is_fixed:
+    order, begin = graph.nodes(), standing.index(loss)
+    for k, cut in enumerate(standing[begin + 1 :], begin + 1):
+        if cut in results or cut.type.rank <= ROWS or not cut.type.is_fixed:
             continue
-        earlier = inside[node] - {node}
-        if earlier.isdisjoint(results) and all(u in inside[node] for n in earlier for u in users[n]):
-            yield node
+        after, within, ends = {cut}, {cut}, []
+        for n in order:
+            if after.isdisjoint(n.args):
+                continue
+            after.add(n)
+            if within.isdisjoint(n.args):
+                continue
+            if summed(n, 0, 1) is None or (n.op == "conv" and n.args[1] not in within):
+                within.add(n)
+            elif within.intersection(n.args) != {cut}:
+                ends.append(n)
+        if not ends or any(u not in within and u not in ends for n in within - {cut} for u in users[n]):
+            continue
+        given = frozenset(standing[: k + 1])
+        region = Region(cut, (), tuple(ends), given)
+        inside = region.stripe(0, 1)
+        if inside is not None and within <= {*inside} and within.isdisjoint(results):
+            yield region
 
 
-class Lives:
-    """Lifetimes of values in memory, from the first write to the last read, and their bytes."""
-
-    def __init__(self, graph: Graph, standing: Collection[Node]) -> None:
-        order, users = graph.nodes(), graph.users()
-        results = {n for _, n in graph.outputs}
-        self.ports = sum(n.type.bytes for n in (*graph.inputs, *results))
-        self.at = {n: k for k, n in enumerate(order)}
-        self.last: dict[Node, int] = {}
-        self.bytes: dict[Node, int] = {}
-        sources: dict[Node, frozenset[Node]] = {}
-        for k, node in enumerate(order):
-            sources[node] = frozenset().union(*({a} if a in self.bytes else sources[a] for a in node.args))
-            if node in standing:
-                for value in sources[node]:
-                    self.last[value] = k
-                if node not in results:  # with the border that its readers want around it
-                    around = (u.type.bytes for u in users[node] if u.op == "pad")
-                    self.bytes[node], self.last[node] = max(node.type.bytes, *around, 0), k
-
-    @property
-    def peak(self) -> int:
-        """The most bytes at once, inputs and outputs among them."""
-        return self._peak(self.bytes)
-
-    def after(self, cut: Node) -> int:
-        """The most bytes at once from when a value is there."""
-        return self._peak({n: size for n, size in self.bytes.items() if self.last[n] > self.at[cut]}, self.at[cut] + 1)
-
-    def during(self, cut: Node, wanted: Mapping[Node, Rows]) -> int:
-        """The most bytes at once while these rows are computed on the way to rows of ``cut``, all of which stands."""
-        rows = {n: int(self.bytes[n] * r.share(n)) for n, r in wanted.items() if n in self.bytes and n is not cut}
-        return self._peak(rows) + self.bytes[cut]
-
-    def _peak(self, sizes: Mapping[Node, int], begin: int = 0) -> int:
-        change = [0] * (len(self.at) + 1)
-        for node, size in sizes.items():
-            change[max(self.at[node], begin)] += size
-            change[self.last[node] + 1] -= size
-        return max(accumulate(change)) + self.ports
-
-
-def in_stripes(graph: Graph, cut: Node, count: int) -> Graph:
-    """The graph with ``cut`` made in ``count`` stripes."""
-    stripes = _stripes(cut, count)
-    assert stripes is not None, "these stripes were not offered"
-    origin, parts = dict(graph.origin), []
-    for wanted in stripes:
-        made = _made(graph, wanted)
+def in_stripes(graph: Graph, region: Region, count: int) -> Graph:
+    """The graph with a region computed in ``count`` stripes."""
+    origin, order = dict(graph.origin), graph.nodes()
+    parts: dict[Node, list[Node]] = {n: [] for n in (*dict(region.placed), *region.added)}
+    for k in range(count):
+        wanted = region.stripe(k, count)
+        assert wanted is not None, "these stripes were not offered"
+        made = _made(order, wanted, region.given)
         for old, new in made.items():
             origin[new] = tuple(dict.fromkeys((*origin.get(new, ()), *graph.names(old))))
-        parts.append(made[cut])
-    whole = ops.node("concat", *parts, axis=ROWS)
+        for node, dim in region.placed:
+            parts[node].append(sliced(made[node], part(node, dim, k, count), wanted[node].first))
+        for node in region.added:
+            terms = zip(node.args, summed(node, k, count) or ())
+            args = [a if r is None else sliced(made[a], r, wanted[a].first) for a, r in terms]
+            parts[node].append(ops.node(node.op, *args, **node.attributes))
+    whole = {node: ops.node("concat", *parts[node], axis=dim) for node, dim in region.placed}
+    whole |= {node: total(parts[node]) for node in region.added}
 
     def change(old: Node, args: tuple[Node, ...]) -> Node:
-        if old is cut:
-            return whole
+        if old in whole:
+            return whole[old]
         return old if args == old.args else ops.node(old.op, *args, **old.attributes)
 
     changed = rewrite(graph, change)
     return replace(changed, origin={**origin, **changed.origin})
 
 
-def _stripes(cut: Node, count: int) -> list[dict[Node, Rows]] | None:
-    """For each of ``count`` stripes of ``cut``, the rows of every node it is made from; None where it cannot be."""
-    extent = cut.type.shape[ROWS]
-    if extent < count:
-        return None
-    bounds = [extent * k // count for k in range(count + 1)]
-    order = list(topological([cut]))
-    found = [_wanted(order, cut, Rows(ROWS, first, end)) for first, end in pairwise(bounds)]
-    return None if None in found else [wanted for wanted in found if wanted is not None]
+def _with(wanted: dict[Node, Rows], node: Node, rows: Rows) -> bool:
+    """Adds rows of a node to those that are wanted; tells whether all lie along one dimension."""
+    known = wanted.setdefault(node, rows)
+    wanted[node] = known.hull(rows)
+    return known.dim == rows.dim
 
 
-def _wanted(order: Sequence[Node], cut: Node, rows: Rows) -> dict[Node, Rows] | None:
-    """The rows of all nodes in ``order`` that make these rows of ``cut``; None where something is needed as a whole."""
-    wanted = {cut: rows}
-    for node in reversed(order):
+def _walked(wanted: Mapping[Node, Rows], given: Collection[Node]) -> dict[Node, Rows] | None:
+    """The rows of all nodes that rows which are wanted are made from, back to what is given; None where something is
+    needed as a whole."""
+    wanted = dict(wanted)
+    for node in reversed(list(topological(wanted, known=given))):
         if node not in wanted or node.op in ("input", "const"):
             continue
-        needed = _needed(node, wanted[node])
-        if needed is None:
+        found = needed(node, wanted[node])
+        if found is None:
             return None
-        for operand, need in zip(node.args, needed):
-            if need is None:
-                if not is_static(operand):
+        for operand, rows in zip(node.args, found):
+            if rows is None:
+                if not all(is_static(n) or n.op in LIGHT for n in topological([operand], known=given)):
                     return None
-                continue
-            known = wanted.setdefault(operand, need)
-            if known.dim != need.dim:
+            elif not _with(wanted, operand, rows):
                 return None
-            wanted[operand] = known.hull(need)
     return wanted
 
 
-def _made(graph: Graph, wanted: Mapping[Node, Rows]) -> dict[Node, Node]:
+def _made(order: Sequence[Node], wanted: Mapping[Node, Rows], given: Collection[Node]) -> dict[Node, Node]:
     """By the node whose rows they are, the nodes that make the rows that are wanted."""
     made: dict[Node, Node] = {}
-    for node in graph.nodes():
+    for node in order:
         if node not in wanted:
             continue
-        if node.op in ("input", "const"):
-            made[node] = _sliced(node, wanted[node], 0)
+        if node.op in ("input", "const") or node in given:
+            made[node] = sliced(node, wanted[node], 0)
             continue
-        needed = _needed(node, wanted[node])
-        assert needed is not None
-        args = [a if r is None else _sliced(made[a], r, wanted[a].first) for a, r in zip(node.args, needed)]
-        made[node] = _on_rows(node, args, wanted[node])
+        found = needed(node, wanted[node])
+        assert found is not None
+        args = [a if r is None else sliced(made[a], r, wanted[a].first) for a, r in zip(node.args, found)]
+        made[node] = on_rows(node, args, wanted[node])
     return made
-
-
-def _needed(node: Node, rows: Rows) -> list[Rows | None] | None:
-    """Rows of each operand that these rows of a node need (None: all of it); None if that is not known."""
-    dim, first, end = rows.dim, rows.first, rows.end
-    attributes = node.attributes
-    if node.op in FUNCTIONS or node.op in ("cast", "bitcast"):
-        found: list[Rows | None] = []
-        for a in node.args:
-            own = dim - node.type.rank + a.type.rank
-            found.append(None if own < 0 or a.type.shape[own] == 1 else Rows(own, first, end))
-        return found
-    if node.op in ("conv", "pool"):
-        kernel = node.args[1].type.shape[2:] if node.op == "conv" else attributes["kernel"]
-        lead = node.type.rank - len(kernel)
-        if dim < lead:
-            return None
-        stride, dilation = attributes["strides"][dim - lead], attributes["dilations"][dim - lead]
-        reach = (kernel[dim - lead] - 1) * dilation
-        return [Rows(dim, first * stride, (end - 1) * stride + reach + 1), *([None] * (len(node.args) - 1))]
-    if node.op == "transpose":
-        return [Rows(attributes["perm"][dim], first, end)]
-    if node.op == "pad":
-        before, extent = attributes["before"][dim], node.args[0].type.shape[dim]
-        low, high = max(first - before, 0), min(end - before, extent)
-        return [Rows(dim, low, high)] if low < high else None
-    if node.op == "slice" and attributes["steps"][dim] == 1:
-        start = attributes["starts"][dim]
-        return [Rows(dim, first + start, end + start)]
-    if node.op == "concat" and attributes["axis"] != dim:
-        return [Rows(dim, first, end)] * len(node.args)
-    return None
-
-
-def _on_rows(node: Node, args: list[Node], rows: Rows) -> Node:
-    """The operator on operands that are cut down to what these rows need."""
-    dim, attributes = rows.dim, node.attributes
-
-    def at_rows(name: str, value: int) -> tuple[int, ...]:
-        return (*attributes[name][:dim], value, *attributes[name][dim + 1 :])
-
-    if node.op == "pad":
-        before, extent = attributes["before"][dim], node.args[0].type.shape[dim]
-        attributes["after"] = at_rows("after", max(rows.end - before - extent, 0))
-        attributes["before"] = at_rows("before", max(before - rows.first, 0))
-    elif node.op == "slice":
-        attributes["starts"] = at_rows("starts", 0)
-        attributes["shape"] = at_rows("shape", rows.end - rows.first)
-    return ops.node(node.op, *args, **attributes)
-
-
-def _sliced(node: Node, rows: Rows, begin: int) -> Node:
-    """The rows of a node that begins with row ``begin``."""
-    shape = node.type.shape
-    first, size = rows.first - begin, rows.end - rows.first
-    if (first, size) == (0, shape[rows.dim]):
-        return node
-    if node.is_const:
-        return constant(node.value[(*[slice(None)] * rows.dim, slice(first, first + size))])
-    starts = tuple(first if d == rows.dim else 0 for d in range(len(shape)))
-    sizes = tuple(size if d == rows.dim else n for d, n in enumerate(shape))
-    return ops.node("slice", node, starts=starts, steps=(1,) * len(shape), shape=sizes)

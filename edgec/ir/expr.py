@@ -342,6 +342,11 @@ def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
     return call(expr.op, *args)
 
 
+def as_it_stands(expr: Expr, args: tuple[Expr, ...], value: Any) -> Expr:
+    """The same operation on other arguments and another slot, in which nothing becomes simpler."""
+    return _intern(expr.op, args, value, expr.dtype)
+
+
 def transform(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up; ``change`` returns a replacement for a node (not visited further) or None."""
     from edgec.ir.substitution import rebuilt  # it is written in terms of this module

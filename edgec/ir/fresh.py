@@ -12,6 +12,11 @@ def fresh_name() -> str:
     return _name(next(_numbers[0]))
 
 
+def is_fresh(name: str) -> bool:
+    """Was a name made here?"""
+    return len(name) == len(_name(0)) and name[0] == "t" and name[1:].isdigit()
+
+
 def reserved(number: int) -> str:
     """The fresh name of this number, out of a file; from now on nobody else gets it."""
     _numbers[0] = count(max(number + 1, next(_numbers[0])))

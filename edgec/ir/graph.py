@@ -78,6 +78,17 @@ class Formula:
 RESULT = -1
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """The work of a procedure as ``count`` rounds, each of which all threads share: a round begins when the last ended.
+
+    The threads have ``scratch`` bytes together.
+    """
+
+    count: Extent
+    scratch: Extent
+
+
 @dataclass(frozen=True, eq=False)
 class Procedure:
     """An operator without a good element formula: an algorithm with its own C template.
@@ -89,7 +100,7 @@ class Procedure:
     The result may overwrite operand ``overwrites`` where nothing else reads it later. A GPU whose precision is fp16 may
     keep the ``narrow`` operands (and `RESULT`) in 16 bits; all others have the type that the operator gives them.
     Where bytes are copied (``alike``), operands and result have 16 bits all together or not at all. The template for a
-    CPU computes most of its steps ``on_lanes``.
+    CPU computes most of its steps ``on_lanes``. Threads of a CPU that tasks are too few for may share ``rounds``.
     """
 
     type: Type
@@ -103,6 +114,7 @@ class Procedure:
     narrow: frozenset[int] = frozenset()
     alike: bool = False
     on_lanes: bool = False
+    rounds: Rounds | None = None
 
 
 #: The definition of an operator on operands of given types.

@@ -84,6 +84,11 @@ def upper(extent: X.Extent) -> int:
     return int(max(high, 0))
 
 
+def lower(extent: X.Extent) -> int:
+    """The least an extent can be."""
+    return int(max(bounds(extent)[0], 0)) if isinstance(extent, Expr) else extent
+
+
 def _narrowed(terms: Mapping[Expr, int], c: int, low: Bound, high: Bound) -> tuple[Bound, Bound]:
     """Narrower bounds of a linear form: its atoms are bounded by formulas that may cancel with other terms.
 

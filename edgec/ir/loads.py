@@ -14,6 +14,23 @@ def reduces(expr: Expr) -> bool:
     return expr.height > 0
 
 
+def outermost(expr: Expr) -> list[Expr]:
+    """The reductions in a formula that are inside no other."""
+    found: dict[Expr, None] = {}
+    seen: set[Expr] = set()
+    stack = [expr]
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if e.op == "reduce":
+            found[e] = None
+        else:
+            stack += reversed(e.args)
+    return list(found)
+
+
 def replace_loads(
     expr: Expr, change: Callable[[Any, tuple[Expr, ...]], Expr | None], keeps_loops: bool = False
 ) -> Expr:

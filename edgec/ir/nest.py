@@ -98,7 +98,7 @@ def _split_inside(body: Expr) -> Expr:
     return X.transform(body, change)
 
 
-@remembered(256)  # the planner asks several questions about one block
+@remembered(4096)  # the planner asks several questions about one block, and the scheduler again
 def split_formula(derived: Formula) -> Split:
     """Split output loops and reduction loops until no cut is left that divides them."""
     variables = [v for v in derived.variables if v.op == "var"]

@@ -150,8 +150,12 @@ def loads_beyond_choice(choice: Expr) -> Iterator[Expr]:
     is_by_data, is_by_position = _decided_by(choice.args[0])
     is_known = not is_by_position or not _has_sizes(choice)
     stack = [*choice.args[1:]] if is_by_data and is_known else []
+    seen: set[Expr] = set()
     while stack:
         e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
         if (elements := _elements(e)) and not X.loads(e.args[0]):
             first, last = index.bounds(e.args[0])
             if first >= 0 and last < elements:
@@ -176,8 +180,12 @@ def _decided_by(condition: Expr) -> tuple[bool, bool]:
     """Does a condition depend on data, and does it depend on positions beside those of the data?"""
     is_by_data = is_by_position = False
     stack = [condition]
+    seen: set[Expr] = set()
     while stack:
         e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
         if e.op == "load" and not isinstance(e.value, str):
             is_by_data = True
         elif e.op in ("load", "var", "size"):  # what has a name alone is a position, or how many there are
@@ -194,11 +202,36 @@ def _has_sizes(e: Expr) -> bool:
     )
 
 
-def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:
-    """The largest parts of both branches of a choice that may be computed before it: they are of reductions alone.
+def _surely_computed(body: Expr, known: dict[Expr, set[Expr]]) -> set[Expr]:
+    """Sub-expressions that are computed whatever is chosen in it, without those inside of reductions and places.
 
-    Of what a choice by position guards, no load may be moved out, and so no reduction that is not computed yet.
+    ``known`` are those of branches: choices that share one are many ways through few expressions.
     """
+    if body in known:
+        return known[body]
+    found: set[Expr] = set()
+    stack = [body]
+    while stack:
+        e = stack.pop()
+        if e not in found:
+            found.add(e)
+            if e.op == "select":
+                one, other = (_surely_computed(branch, known) for branch in e.args[1:])
+                found |= one & other
+            stack += () if e.op in ("load", "reduce") else e.args[:1] if e.op == "select" else e.args
+    known[body] = found
+    return found
+
+
+def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:
+    """The largest parts of the branches of a choice that may be computed before it: what both compute, or what is of
+    reductions alone.
+
+    Of what a choice by position guards in one branch, no load may be moved out, and so no reduction that is not
+    computed yet.
+    """
+    sure: dict[Expr, set[Expr]] = {}
+    one, other = (_surely_computed(branch, sure) for branch in choice.args[1:])
     is_by_data = bool(X.loads(choice.args[0]))
     known: dict[Expr, bool] = {}
 
@@ -218,7 +251,9 @@ def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:
         e = stack.pop()
         if e not in seen and e.op not in ("const", "var", "size", "load") and e.dtype != "i64":
             seen.add(e)
-            if is_of_reductions(e) and any(x.op in ("load", "reduce") for x in X.walk(e)):
+            if (e in one and e in other) or (
+                is_of_reductions(e) and any(x.op in ("load", "reduce") for x in X.walk(e))
+            ):
                 yield e
             else:
                 stack.extend(e.args)

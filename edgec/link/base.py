@@ -58,7 +58,7 @@ class Link(ABC):
         """Run a program of the folder, in it, for at most ``timeout`` seconds."""
 
     def shell(self, line: str) -> str | None:
-        """What a line of the device's shell prints, whatever it ends with; None for a device without one."""
+        """Output of a line of the device's shell, whatever it ends with; None for a device without one."""
         return None
 
     @abstractmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -21,6 +22,8 @@ from edgec.ir.types import Type
 #: Most queries of a block of scores, and keys; queries, these or half as many, lie along the lanes: whole vectors on
 #: every device.
 QUERIES, KEYS = 64, 48
+#: Tasks from which on heads are not taken apart, and the queries that parts of them are multiples of.
+LEAST_TASKS, ALIGNED = 6, 16
 #: Keys up to which all scores of a block of queries are kept, within a near cache, rather than computed twice.
 KEPT = 256
 
@@ -59,9 +62,12 @@ def attention_gradients(
     scale: float = 1.0,
     of_query: float = 1.0,
     of_key: float = 1.0,
+    parts: int = 1,
 ) -> Procedure:
     """Gradients of softmax(scale * query @ key' + mask) @ value: those of queries, keys and values, one after the
     other, as one vector. Those of queries and keys are by what ``of_query`` and ``of_key`` times give these operands.
+    Those of keys and of values are in ``parts``, one after the other, each by some of the queries: their sums are left
+    to the reader.
 
     ``query`` is [.., M, K], ``key`` [.., N, K], ``value`` [.., N, D], ``seed`` [.., M, D] the gradient of the result,
     ``pull`` [.., M] the sum of its products with the result. Behind them come the result of `attention_statistics`
@@ -86,11 +92,11 @@ def attention_gradients(
     if found != expected or not _are_masks(mask, (*outer, m, n)) or not _are_alike(operands, m, n, k, d):
         raise ModelError(f"operands {[str(t.type) for t in operands]} of the gradients of attention")
     heads, queries = prod(outer), QUERIES if m > QUERIES // 2 else QUERIES // 2
-    sizes = (heads * m * k, heads * n * k, heads * n * d)
+    sizes = (heads * m * k, parts * heads * n * k, parts * heads * n * d)
     return Procedure(
         Type(query.dtype, (sum(sizes),)),
-        partial(_computed, scale, of_query, of_key, bool(statistics)),
-        tasks=heads,
+        partial(_computed, scale, of_query, of_key, bool(statistics), parts),
+        tasks=heads * parts,
         steps=heads * m * n * (4 * k + 3 * d + 16),
         scratch=4 * queries * (k + d + (n if n <= KEPT else KEYS) + KEYS + 4),
         sizes={
@@ -102,11 +108,28 @@ def attention_gradients(
             "k": k,
             "d": d,
             "starts": (0, sizes[0], sizes[0] + sizes[1]),
+            "heads": heads,
+            "bounds": bounds_of_parts(m, parts),
             "has_statistics": bool(statistics),
             **_places(outer, mask),
         },
         narrow=frozenset({0, 1, 2, 3, RESULT}),
     )
+
+
+def parts_of_queries(heads: int, queries: int) -> int:
+    """Parts of the queries that a processor takes apart, where heads are few: tasks enough for a few threads, in each
+    of which a block of queries is whole."""
+    parts = 1
+    while heads * parts < LEAST_TASKS and queries >= 2 * parts * QUERIES:
+        parts *= 2
+    return parts
+
+
+def bounds_of_parts(queries: int, parts: int) -> tuple[int, ...]:
+    """The first query of every part, and the number of all: parts are even, and begin where vectors do."""
+    vectors = -(-queries // ALIGNED)
+    return tuple(min(queries, ALIGNED * (vectors * p // parts)) for p in range(parts + 1))
 
 
 def _are_masks(mask: Sequence[Tensor], scores: Sequence[Extent]) -> bool:
@@ -155,6 +178,7 @@ def _computed(
     of_query: float,
     of_key: float,
     has_statistics: bool,
+    parts: int,
     query: np.ndarray,
     key: np.ndarray,
     value: np.ndarray,
@@ -173,7 +197,9 @@ def _computed(
             total = powers.sum(-1, keepdims=True)
             shares = powers * np.where(total == 0, 0, 1 / total)
     slopes = shares * (seed @ np.swapaxes(value, -1, -2) - pull[..., None])
-    by_query = slopes @ key * (scale * of_query)
-    by_key = np.swapaxes(slopes, -1, -2) @ query * (scale * of_key)
-    parts = (by_query, by_key, np.swapaxes(shares, -1, -2) @ seed)
-    return np.concatenate([p.reshape(-1) for p in parts]).astype(query.dtype)
+    found = [slopes @ key * (scale * of_query)]
+    bounds = bounds_of_parts(query.shape[-2], parts)
+    for weights, rows, factor in ((slopes, query, scale * of_key), (shares, seed, 1.0)):
+        for begin, end in pairwise(bounds):
+            found.append(np.swapaxes(weights[..., begin:end, :], -1, -2) @ rows[..., begin:end, :] * factor)
+    return np.concatenate([p.reshape(-1) for p in found]).astype(query.dtype)

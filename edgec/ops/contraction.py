@@ -116,21 +116,30 @@ def _ends(x: Node) -> graphs.Shape:
 
 
 def _weights_back(n: Node, g: Node) -> Node:
-    """The gradient for the weights of a convolution: a convolution by the gradient, with as many results as taps."""
+    """The gradient for the weights of a convolution: a convolution by the gradient, with as many results as taps.
+
+    Samples take the place of channels. Where a group reads one channel, they are one more dimension of space instead,
+    so that the channels of all groups stay neighbors in memory.
+    """
     x, w = n.args
     strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
-    (batch, channels, *_), (_, per_group, *kernel) = x.type.shape, w.type.shape
+    (batch, channels, *_), (outputs, per_group, *kernel) = x.type.shape, w.type.shape
     sizes = zip(n.type.shape[2:], strides, kernel, dilations)
     space = [(extent - 1) * s + (k - 1) * d + 1 for extent, s, k, d in sizes]  # no window fits beyond the last tap
     x = graphs.part(x, (0,) * x.type.rank, (batch, channels, *space))
     swapped = [1, 0, *range(2, n.type.rank)]
+    filters = graphs.transpose(g, swapped)
+    if groups > 1 and per_group == 1 and batch != 1:
+        images = graphs.reshape(graphs.transpose(x, swapped), (1, groups, batch, *space))
+        filters = graphs.reshape(filters, (outputs, 1, *filters.type.shape[1:]))
+        y = node("conv", images, filters, strides=(1, *dilations), dilations=(1, *strides), groups=groups)
+        return graphs.reshape(y, w.type.shape)
     if groups == 1:
         images = graphs.transpose(x, swapped)
     else:
         split = graphs.reshape(x, (batch, groups, per_group, *space))
         turned = graphs.transpose(split, [2, 1, 0, *range(3, len(space) + 3)])
         images = graphs.reshape(turned, (per_group, groups * batch, *space))
-    filters = graphs.transpose(g, swapped)
     y = node("conv", images, filters, strides=dilations, dilations=strides, groups=groups)
     return graphs.transpose(y, [1, 0, *range(2, n.type.rank)])
 

@@ -15,7 +15,7 @@ from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Procedure
+from edgec.ir.graph import Procedure, Rounds
 from edgec.ir.registry import Tensor, procedure
 from edgec.ir.types import Type
 from edgec.ops.cells import Activation, Cell
@@ -93,6 +93,8 @@ def recurrence(
         steps=steps * batch * width * (2 * hidden + 8),
         on_lanes=True,
         scratch=4 * ROWS * (sums + hidden),
+        # The first states, then of every step each product and what is computed from its sums.
+        rounds=Rounds(X.plain(2 * products * steps + 1), X.plain(4 * batch * (sums + hidden))),
         sizes={
             "time": steps,
             "batch": batch,

@@ -16,6 +16,13 @@ from edgec.errors import UsageError
 from edgec.media.way import Data, Way, data
 
 
+def vector_of(device: Device) -> Scheme:
+    """The scheme of `--prune vector`: with CUDA a panel, and 16 bytes of what it is multiplied with."""
+    if device.language == "cuda":
+        return Scheme("block", 32, 4 if device.precision in ("fp32", "tf32") else 8)
+    return Scheme("vector", device.vector_lanes)
+
+
 def pruning_of(given: Mapping[str, Any], device: Device) -> tuple[Scheme | None, float | None]:
     """The scheme and the share of zeros; without a share it is what --max-loss allows."""
     text, wanted = given["prune"], given["sparsity"]
@@ -25,9 +32,7 @@ def pruning_of(given: Mapping[str, Any], device: Device) -> tuple[Scheme | None,
         if wanted is not None:
             raise UsageError("zeros of no kind are asked for", hint="give --prune vector with --sparsity")
         return None, None
-    if text == "vector" and device.language == "cuda":  # a panel, and 16 bytes of what it is multiplied with
-        text = f"block=32x{4 if device.precision in ('fp32', 'tf32') else 8}"
-    scheme = scheme_of(text, device.vector_lanes)
+    scheme = vector_of(device) if text == "vector" else scheme_of(text, device.vector_lanes)
     if scheme.kind == "nm" and device.language == "cuda" and device.gpu.compute_capability >= 80:
         scheme = replace(scheme, outputs=1)  # tensor cores have positions for each output
     if wanted in (None, "auto"):

@@ -17,6 +17,8 @@ from edgec.frontend.onnx.dropout import Dropping, dropping_of
 from edgec.options.table import OPTIONS
 from edgec.text import printable
 
+#: How a step takes the samples of a batch, as its lock file says.
+TOGETHER, ONE_BY_ONE = "together", "one by one"
 #: More samples a step than this are a slip of the finger.
 MAX_BATCH = 65536
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from edgec.emit.abi import AbiFiles
@@ -11,6 +12,7 @@ from edgec.emit.picture import AS_IS, Preparation
 from edgec.fuse.choice import BlockCosts
 from edgec.options import Options
 from edgec.progress import Progress, silent
+from edgec.schedule.known import Known
 from edgec.schedule.variants import Variants
 
 
@@ -32,5 +34,11 @@ class Context:
     prices: BlockCosts | None = None
     #: Measured and frozen variants of matmuls; None: those of the profile database.
     variants: Variants | None = None
+    #: Schedules of blocks that others may be equal to; None: each block is scheduled for itself.
+    known: Known | None = None
+    #: Bytes of the largest arena that is wanted: a trial that takes more ends with `schedule.memory.TooLarge`.
+    arena: float = inf
+    #: Is the head of a network computed in stripes, where it takes more memory than there is?
+    divides: bool = True
     #: The model that a run began with; None where it began with a saved stage.
     model: Any = None

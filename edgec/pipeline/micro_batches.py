@@ -19,6 +19,8 @@ from edgec.schedule.program import Buffer, Kernel, Program
 
 #: What the arena of a step may take is this part of its state.
 PART = 4
+#: Bytes beside the arena by which steps in micro-batches may differ: their flags, and a learning rate for each.
+SLACK = 1 << 16
 
 
 def portion(graph: Graph, own: Collection[str | None], count: int) -> Graph | None:
@@ -85,23 +87,34 @@ def _span(extent: int, k: int, count: int) -> Span:
     return Span(0, k * extent // count, (k + 1) * extent // count)
 
 
-def fewest(batch: int, step: Program, state_bytes: int) -> int:
-    """The least number of micro-batches by which the arena of a step is small beside its state (``PART``).
+def counts(batch: int, threads: int) -> list[int]:
+    """The numbers of micro-batches that a batch may be divided into: each keeps a sample for every two threads."""
+    return [n for n in range(1, batch // -(-threads // 2) + 1) if batch % n == 0] or [1]
 
-    Each keeps a sample for every two threads; 1 where the arena is no larger as it is, or the batch cannot be divided.
-    """
-    counts = [n for n in range(1, batch // -(-step.threads // 2) + 1) if batch % n == 0] or [1]
-    return next((n for n in counts if PART * step.arena_bytes <= n * state_bytes), counts[-1])
+
+def fewest(batch: int, step: Program, state_bytes: int) -> int:
+    """The least number of micro-batches by which the arena of a step is small beside its state (``PART``); 1 where the
+    arena is no larger as it is, or the batch cannot be divided."""
+    found = counts(batch, step.threads)
+    return next((n for n in found if PART * step.arena_bytes <= n * state_bytes), found[-1])
+
+
+def largest(batch: int, threads: int, state_bytes: int) -> int:
+    """Bytes of the largest arena of a step for which its batch is not divided as far as it can be; 0 where it cannot
+    be, or where that depends on how many of the ``threads`` a program uses."""
+    found = counts(batch, threads)
+    return found[-2] * state_bytes // PART if len(found) > 1 and found == counts(batch, 1) else 0
 
 
 def updating_last(program: Program, step: Step) -> Program:
-    """The program of a micro-batch that skips what only the next weights and the status need, unless it is the last."""
+    """The program of a micro-batch that skips what only the status and states that are not early need, unless it is
+    the last."""
     assert step.micro is not None
     inputs = {name: b for name, b, _ in program.inputs}
     _, status, *_ = outputs = [b for _, b, _ in program.outputs]
-    weights = {inputs[name] for name in step.trained}
-    late = {status, *(new for new, old in program.states.items() if old in weights)}
-    kept = {b for b in outputs if b not in late}
+    early = {inputs[name] for name in step.early}
+    late = {status, *(new for new, old in program.states.items() if old not in early)}
+    kept = {*(b for b in outputs if b not in late), *(holds for _, holds in program.demands)}
     guarded: set[Kernel] = set()
     read: set[Buffer] = set()
     for kernel in reversed(program.kernels):

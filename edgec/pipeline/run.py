@@ -198,8 +198,9 @@ def run(
 ) -> Run:
     """Run the stages from ``start`` to ``until``, both included.
 
-    ``source`` is a model for ``import``; for a later stage it is the saved text of the stage before it (or, up to
-    ``fuse``, the graph in it). With ``save``, the text of every stage is written to that folder when the stage is done.
+    ``source`` is a model for ``import``; for a later stage it is the saved text of the stage before it (or the graph in
+    it up to ``fuse``, and for ``schedule`` the plan). With ``save``, the text of every stage is written to that
+    folder when the stage is done.
 
     Raises UsageError for unknown stages, or where ``until`` is before ``start``.
     """
@@ -232,6 +233,8 @@ def run(
 
 def _left_before(start: str, source: Any, context: Context) -> Any:
     """The argument of the stage ``start``, from a graph or from the text of a saved stage."""
+    if isinstance(source, Plan):
+        return source
     if start == "schedule":
         return _verified(saved.read_plan(Path(source)), verify_plan, source)
     if start == "emit":

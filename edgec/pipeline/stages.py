@@ -14,6 +14,7 @@ from edgec.compress import compress as compress_graph
 from edgec.compress.max_loss import parsed as parsed_max_loss
 from edgec.compress.prune import Pruning, prune
 from edgec.compress.retrain.train import Bind
+from edgec.compress.widened import in_floats
 from edgec.device.load import load_device
 from edgec.device.probe import usable_cores
 from edgec.differentiate.taps import by_taps
@@ -34,10 +35,11 @@ from edgec.fuse import plan as plan_graph
 from edgec.fuse.assignment import Assignment
 from edgec.fuse.order import in_less_memory
 from edgec.fuse.single import one_token, single_plan
-from edgec.fuse.stripes import Lives, fitting
+from edgec.fuse.stripe_ways import Lives, fitting
 from edgec.ir.graph import OF_MODEL, Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.options import Options
+from edgec.options.compression import vector_of
 from edgec.options.overrides import require_known, require_offered
 from edgec.partition import Segment, assign, divide
 from edgec.pipeline.bounding import for_bounds, with_bounds
@@ -105,10 +107,12 @@ def simplify(graph: Graph, context: Context) -> Simplified:
 def compress(simplified: Simplified, context: Context) -> Compressed:
     """Prune, retrain, then quantize, where the options ask for it; the graph is simplified again after each."""
     o = context.options
-    graph, pruned, learned = simplified.graph, None, None
+    graph = _in_floats(simplified.graph, context)
+    pruned, learned = None, None
     if o.prune is not None:
         max_loss = parsed_max_loss(o.max_loss) if o.max_loss is not None else None
-        wanted = Pruning(o.prune, o.sparsity, o.prune_by, o.calibrate, max_loss, o.masks)
+        vector = vector_of(o.device)
+        wanted = Pruning(o.prune, o.sparsity, o.prune_by, o.calibrate, max_loss, o.masks, vector=vector)
         pruned = prune(graph, wanted, lambda trial: _offers(trial, context))
         graph = simplify(pruned.graph, context).graph
     if o.retraining is not None:
@@ -118,7 +122,9 @@ def compress(simplified: Simplified, context: Context) -> Compressed:
             lambda pruned: simplify(pruned, context).graph,
             lambda step: _bound(step, context),
         )
-        graph, learned = retrained(simplified.graph, graph, pruned, rounding, o.retraining, tools, context.progress)
+        graph, learned = retrained(
+            _in_floats(simplified.graph, context), graph, pruned, rounding, o.retraining, tools, context.progress
+        )
     device = o.levels[-1] if o.levels else o.device  # the levels share a network: layers gain on the best of them
     asked = Request(o.quantize, o.calibrate, o.observer, o.max_loss, o.corrections, device)
     compressed = compress_graph(graph, asked)
@@ -137,7 +143,14 @@ def _widened(samples: int, context: Context) -> Graph:
     shapes = {str(n.attributes["name"]): (samples, *(int(d) for d in n.type.shape[1:])) for n in inputs}
     options = replace(context.options, shapes={**context.options.shapes, **shapes})
     wider = replace(context, options=options)
-    return simplify(import_(with_batch(model, shapes), wider), wider).graph
+    return _in_floats(simplify(import_(with_batch(model, shapes), wider), wider).graph, wider)
+
+
+def _in_floats(graph: Graph, context: Context) -> Graph:
+    """The graph in floats of 32 bits where it is pruned or quantized."""
+    o = context.options
+    wide = in_floats(graph) if o.prune is not None or o.quantize != "float" else graph
+    return simplify(wide, context).graph if wide is not graph else graph
 
 
 def _bound(step: Graph, context: Context) -> Bind:
@@ -154,7 +167,7 @@ def _bound(step: Graph, context: Context) -> Bind:
 
 
 def _offers(graph: Graph, context: Context) -> dict[str, Any]:
-    """What the scheduler predicts for skipping zero weights (`SparseOffer`), by the names of the nodes."""
+    """Predictions of the scheduler for skipping zero weights (`SparseOffer`), by the names of the nodes."""
     o = context.options
     if o.prune is not None and o.prune.kind == "nm" and o.device.language == "cuda" and o.quantize in ("int8", "mixed"):
         # 2:4 gains on tensor cores alone, which take halves as they will take bytes.
@@ -188,8 +201,10 @@ def _further(context: Context) -> list[Context]:
 def _fused(compressed: Compressed, context: Context) -> Plan:
     """Plan the blocks; in stripes where the network would not fit into RAM otherwise."""
     plan, room = _planned(compressed, context), context.options.room
-    standing = {b.output for b in plan.blocks}
-    if not room or plan.graph.sizes or context.options.gpu or Lives(plan.graph, standing).peak * CERTAIN <= room:
+    standing = [b.output for b in plan.blocks]
+    if not room or not context.divides or plan.graph.sizes or context.options.gpu:
+        return plan
+    if Lives(plan.graph, standing).peak * CERTAIN <= room:
         return plan
 
     def ram(of: Plan) -> int:
@@ -222,6 +237,7 @@ def _planned(compressed: Compressed, context: Context) -> Plan:
         updatable=o.weights in ("file", "stream"),
         materialize=o.materialize,
         chosen=o.overrides,
+        units=o.device.gpu.multiprocessors if o.device.is_gpu else o.threads,
     )
     require_offered(o.overrides, plan)
     plan = replace(plan, bf16_layers=compressed.bf16_layers)
@@ -279,6 +295,8 @@ def _scheduled(plan: Plan, context: Context) -> Program:
         thread_count(plan, o.device, o.threads), o.numeric, o.tiles, variants, bf16_layers=plan.bf16_layers,
         micro_kernels=load_micro_kernels(o.micro_kernels),
         in_levels=o.training is not None and o.device.language == "cuda",
+        known=context.known,
+        arena=context.arena,
     )  # fmt: skip
 
     def scheduled(fp32_blocks: int | None = None) -> Program:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec import files, pipeline
 from edgec.api import built_of, interface
-from edgec.artifact.folder import refuse_existing, refuse_gpus
+from edgec.artifact.folder import read_lock, refuse_existing, refuse_gpus
 from edgec.artifact.names import is_built
 from edgec.build import Buildable, Built, build, read
 from edgec.errors import UsageError
@@ -23,9 +23,11 @@ from edgec.report import explain as explain_report
 from edgec.report import inspect as inspect_report
 from edgec.report import launches, ledger, measure
 from edgec.report import profile as profile_report
+from edgec.report import step_profile as step_report
 from edgec.report import trace as traces
 from edgec.report.fit import fit
 from edgec.report.record import Record, shown
+from edgec.reuse import reopened_step
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -130,13 +132,21 @@ def profile(
 ) -> Looked:
     """The time of every kernel of a network, built or to be built, in a run on one thread.
 
-    ``trace`` is a file to write for Chrome's trace viewer. Raises UsageError for code of another machine.
+    ``trace`` is a file to write for Chrome's trace viewer. Of a training, it is the time of every kernel of a step.
+    Raises UsageError for code of another machine.
     """
     if not seconds > 0:
         raise UsageError("nothing to time", hint="give it some seconds")
+    if not isinstance(model, Built) and is_built(model) and "training" in read_lock(Path(str(model))):
+        model, settings = reopened_step(Path(str(model)), settings, None, progress), {}
     if trace is not None:
         refuse_existing(Path(trace))
     built = _of_one_device(built_of(model, progress, settings))
+    if built.program.training is not None:
+        if trace is not None:
+            raise UsageError("the profile of a step has no trace", hint="leave it out: --json has all", where="--trace")
+        progress("report", "times")
+        return Looked(step_report.record(built, seconds), step_report.draw)
     facts = measure.measure_times(built, progress, seconds)
     document = measure.describe(built, facts)
     if not facts["seconds"]:

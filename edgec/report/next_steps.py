@@ -18,7 +18,7 @@ Steps = list[dict[str, str]]
 def steps(
     found: Record, asked: Sequence[str], extras: Sequence[str], start: str, peer: str, reopens: bool = False
 ) -> Steps:
-    """What can be done with the build of the record ``found``: the purpose and the command, quoted for a shell.
+    """Next steps with the build of the record ``found``: the purpose and the command, quoted for a shell.
 
     ``asked`` are the words that make the same build again, where the folder does not `reopen`: the model, then options.
     ``extras`` are its bindings and apps. A build that did not ``start`` at a model has nothing to be compared with,

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from edgec.bench.training import StepTimes
-from edgec.check.training import TrainingChecked
+from edgec.check.training import OF_DIFFERENCES, TrainingChecked
 from edgec.report.record import Record, head
 from edgec.report.terminal import pairs, size
 from edgec.text import counted
@@ -26,6 +26,7 @@ def draw_checked(found: Record) -> RenderableType:
     rows: list[tuple[str, RenderableType]] = [
         ("reference", escape(found["reference"])),
         ("gradients", f"{found['gradients']:.1e} of the largest, {escape(found['worst'])} ({_passes(found, 0)})"),
+        *_slopes(found),
         ("losses", f"{found['losses']:.1e} over {counted(found['steps'], 'step')} ({_passes(found, 1)})"),
         ("weights", f"{found['weights']:.1e} of the largest after them"),
         ("loss", f"{found['first_loss']:.4f} at first, {found['last_loss']:.4f} at last"),
@@ -33,11 +34,20 @@ def draw_checked(found: Record) -> RenderableType:
     return Group(f"training step of {escape(found['folder'])}: {verdict}", pairs(rows))
 
 
+def _slopes(found: Record) -> list[tuple[str, RenderableType]]:
+    """The row of slopes in double precision, where they were computed."""
+    if found["differences"] is None:
+        return []
+    return [
+        ("slopes", f"{found['differences']:.1e} off those of the loss in double precision ({OF_DIFFERENCES} passes)")
+    ]
+
+
 def _passes(found: Record, part: int) -> str:
     """The bound of gradients or of losses, and where it comes from."""
     own = found[("narrow_gradients", "narrow_losses")[part]]
     return f"{found['bounds'][part]:.2g} passes" + (
-        f", as PyTorch in fp32 is off by {own:.1e}" if own is not None else ""
+        f", as the reference in fp32 is off by {own:.1e}" if own is not None else ""
     )
 
 

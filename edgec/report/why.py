@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from edgec.fuse import Block, Plan
 from edgec.fuse.choice import Choice, Variant
 from edgec.fuse.decisions import Verdict
@@ -32,19 +34,19 @@ class Index:
         self.written = {b.output for b in plan.blocks}
         self.stored = self.written | self.aliased | set(plan.aliases)
 
-    def computed(self, block: Block) -> set[Node]:
-        """The operators of a block, with the movement that is an index in it."""
-        found = set(block.nodes)
+    def computed(self, block: Block) -> dict[Node, None]:
+        """The operators of a block, with the movement that is an index in it, in an order that is always the same."""
+        found = dict.fromkeys(block.nodes)
         stack = list(block.nodes)
         inputs = set(block.inputs)
         while stack:
             for a in stack.pop().args:
                 if a not in found and a not in inputs and a not in self.stored and a.op not in ("input", "const"):
-                    found.add(a)
+                    found[a] = None
                     stack.append(a)
         return found
 
-    def apart(self, value: Node, readers: set[Node]) -> list[Verdict]:
+    def apart(self, value: Node, readers: Container[Node]) -> list[Verdict]:
         return [v for v in self.by_writer.get(value, ()) if v.reader in readers and not v.fused]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from math import prod
+from math import inf, prod
 from types import MappingProxyType
 from typing import Any
 
@@ -29,8 +29,8 @@ from edgec.schedule.gpu.attention_gradients import OPERATORS, on_tensor_cores
 from edgec.schedule.gpu.levels import in_levels
 from edgec.schedule.gpu.weight_prefetch import prefetch_weights
 from edgec.schedule.halo_fill import halo_fill
-from edgec.schedule.layout import views_of
-from edgec.schedule.memory import ALIGNMENT, plan_memory
+from edgec.schedule.least import least_arena
+from edgec.schedule.memory import ALIGNMENT, TooLarge, plan_memory
 from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.procedure import made_in_outputs, procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
@@ -38,6 +38,7 @@ from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, copied_alike, device_for, half_dtype, in_words, kept_narrow, with_copies
 from edgec.schedule.turned import with_turned_copies
 from edgec.schedule.variants import Product, key_of
+from edgec.schedule.views import views_in, views_of
 from edgec.text import listed, printable
 
 #: One of so many matmuls of a network stays in fp32 (see ``leading``): with fp32 and with fp16 accumulation.
@@ -78,7 +79,7 @@ def schedule(
 ) -> Program:
     """The program of a plan: a layout and an address for every buffer, a schedule for every block.
 
-    ``progress`` is called with the name of every block.
+    ``progress`` is called with the name of every block. Raises TooLarge where the arena takes more than is wanted.
     """
     if options.numeric == "exact" and device.has_fp16_fma:
         device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
@@ -86,9 +87,7 @@ def schedule(
     plan = with_turned_copies(with_copies(plan, device, options.bf16_layers, options.in_levels, exact), device)
     if options.fp32_blocks is None:
         options = replace(options, fp32_blocks=leading(plan, device))
-    program = _scheduled(plan, device, options, progress)
-    early = {b.name for b in overwritten_early(program.kernels, program.states)}
-    return _scheduled(copied_last(plan, early), device, options, progress) if early else program
+    return _scheduled(plan, device, options, progress)
 
 
 def leading(plan: Plan, device: Device) -> int:
@@ -131,7 +130,14 @@ def _longest_sum(block: Block) -> float:
     return max((upper(prod(v.extent for v in e.value[1])) for e in sums), default=0)
 
 
-def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: Callable[[str], None] | None) -> Program:
+def _scheduled(
+    plan: Plan,
+    device: Device,
+    options: ScheduleOptions,
+    progress: Callable[[str], None] | None,
+    states_last: bool = False,
+) -> Program:
+    """The program of a plan with all its copies: with those of states at the end too, unless it has them already."""
     bf16_layers, fp32_blocks, threads = options.bf16_layers, options.fp32_blocks or 0, options.threads
     graph = plan.graph
     names = _Names(
@@ -146,6 +152,11 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         in_words if device.in_words else str,
     )
     exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
+    if not device.is_gpu and options.arena < inf:  # how many bytes there are does not depend on how they lie
+        places = views_in(plan, replace(names).buffer, {})
+        made_in_outputs(plan, places)
+        if options.arena < least_arena(plan, places):
+            raise TooLarge
     views = views_of(plan, names.buffer, NARROWEST if device.is_gpu else device.vector_lanes)
     for n in graph.inputs:
         if n not in views:
@@ -188,7 +199,10 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     if device.is_gpu:
         kernels = [reading(k, sizes) for k in kernels]
     demands = tuple((message, views[n].buffer) for message, n in plan.demands)
-    memory = plan_memory(kernels, frozenset((*sizes.values(), *(b for _, b in demands))))
+    early = set() if states_last else {b.name for b in overwritten_early(kernels, pairs(plan, views))}
+    if early:
+        return _scheduled(copied_last(plan, early), device, options, progress, states_last=True)
+    memory = plan_memory(kernels, frozenset((*sizes.values(), *(b for _, b in demands))), options.arena)
     used = dict.fromkeys(b for k in kernels for b in k.operands if b.space == "weights")
     offsets, weights_bytes = dict(memory.offsets), 0
     for b in used:
@@ -253,7 +267,7 @@ def kernel_of(
     schedule: BlockSchedule
     offer = None
     if block.is_procedure:
-        call = procedure_call(block, views, weights, device.is_gpu)
+        call = procedure_call(block, views, weights, device, options.threads)
         is_attention = device.language == "cuda" and call.node.op in OPERATORS
         schedule = on_tensor_cores(call, device) if is_attention else call
     else:
@@ -264,17 +278,26 @@ def kernel_of(
             return decoded(panels[node], place) if node in panels and block.kind != "contract" else None
 
         reading = (lambda value: as_read(value, device)) if looked_up else None
-        flat = flatten(block, views, weights, reading, in_panel)
-        flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels)
-        wanted = Request(block, flat, device, weights, options.numeric, variant, options.threads)
-        schedule, offer = choose(wanted)
+
+        def request(weights: Weights) -> Request:
+            flat = flatten(block, views, weights, reading, in_panel)
+            flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels)
+            return Request(block, flat, device, weights, options.numeric, variant, options.threads)
+
+        if options.known is None or panels:
+            schedule, offer = choose(request(weights))
+        else:
+            further = (options.numeric, variant, options.threads, decided, options.micro_kernels)
+            schedule, offer = options.known.schedule(
+                block, views, device, weights, further, lambda noted: choose(request(noted))
+            )
         usual, variants = schedule.variant, options.variants
         if variants is not None and usual is not None and decided is None:
             key = key_of(block, views, device, options.micro_kernels)
             variants.seen.setdefault(key, Product(block, views, device, usual, options.micro_kernels))
             better = variants.choose(key, usual, options.numeric)
             if better != usual:
-                schedule, _ = choose(replace(wanted, variant=better))
+                schedule, _ = choose(replace(request(weights), variant=better))
                 if offer is not None and not device.is_gpu:  # on a GPU, all variants skip zeros, or none
                     offer = replace(offer, taken=schedule.template == Sparse.template)
     schedule = packed(schedule, weights)

@@ -12,6 +12,7 @@ from edgec.ir.nest import most
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention.attention import attention
 from edgec.schedule.attention.few_queries import few_queries
+from edgec.schedule.channel_groups import channel_groups
 from edgec.schedule.contract.contract import Contract, contract, cycles_of_contract
 from edgec.schedule.contract.few_bits import few_bits
 from edgec.schedule.contract.operands import operands
@@ -35,6 +36,7 @@ from edgec.schedule.offer import SparseOffer
 from edgec.schedule.program import BlockSchedule
 from edgec.schedule.row import row
 from edgec.schedule.rows import cycles_of_rows, rows
+from edgec.schedule.sweep import sweep
 from edgec.schedule.transpose import transpose
 from edgec.schedule.variants import named
 from edgec.schedule.window import window
@@ -148,8 +150,18 @@ def _grouped(r: Request) -> Found | None:
     return None if found is None else Found(found)
 
 
+def _sweep(r: Request) -> Found | None:
+    found = sweep(r.flat, r.device, r.weights)
+    return None if found is None else Found(found)
+
+
 def _window(r: Request) -> Found | None:
     found = window(r.flat, r.device, r.weights)
+    return None if found is None else Found(found)
+
+
+def _channel_groups(r: Request) -> Found | None:
+    found = channel_groups(r.flat, r.device, r.weights)
     return None if found is None else Found(found)
 
 
@@ -165,11 +177,13 @@ SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] 
     (frozenset({"attention"}), _attention),
     (frozenset({"contract"}), _named),
     (frozenset({"contract"}), _grouped),
+    (frozenset({"contract"}), _sweep),
     (frozenset({"contract"}), _dot_rows),
     (frozenset({"contract"}), _window_of_one_row),
     (frozenset({"contract"}), _product),
     (frozenset({"contract", "window"}), _window),
     (frozenset({"contract"}), _long_row),
+    (frozenset({"row", "window"}), _channel_groups),
     (frozenset({"row", "window"}), _row),
 )
 

@@ -7,20 +7,18 @@ its layout. Inputs and outputs keep the caller's row-major order, and what proce
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from math import prod
 
 from edgec.fuse import Block, Plan
 from edgec.fuse.pooled import pooled_of
 from edgec.ir import expr as X
 from edgec.ir import positions
-from edgec.ir.expr import Expr, Extent
+from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Node
 from edgec.ir.index import upper
 from edgec.ir.lanes import NARROWEST
 from edgec.ir.nest import coefficient, most
 from edgec.ops.contraction import is_by_image
-from edgec.schedule.program import Buffer, View
 
 FEW = 8
 """Channels of which fewer fill no vector: they are as good broadcast from rows as they are."""
@@ -29,7 +27,7 @@ FEW = 8
 def innermost_dimensions(plan: Plan, lanes: int = NARROWEST) -> dict[Node, int]:
     """For every owner of memory, the dimension that should be contiguous, for vectors of so many ``lanes``."""
     fixed = {n for _, n in plan.outputs} | set(plan.graph.inputs)
-    fixed |= {n for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
+    fixed |= {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
     votes: dict[Node, Counter[int]] = {}
 
     def vote(node: Node, dimension: int, weight: int = 1) -> None:
@@ -142,6 +140,8 @@ def _wishes(block: Block, lanes: int) -> list[tuple[Node, int]]:
     if anchor.op in ("conv", "pool"):
         return [] if _slides_along_rows(block, anchor, lanes) else _of_channels(block, anchor)
     if anchor.op == "matmul":
+        if _has_few_columns(anchor):
+            return []
         if block.output is anchor:
             return [(block.output, block.output.type.rank - 1)]
         if any(a.is_const for a in anchor.args):
@@ -208,16 +208,38 @@ Votes = tuple[tuple[Node, int], ...]
 def _alternatives(block: Block, lanes: int) -> list[Votes]:
     """Layout votes of which any would do: those of gathers that leave several dimensions whole, and those of pools.
 
-    And those of reductions over several. The last is taken where nothing else is known.
+    And those of products of few columns and of reductions over several. The last is taken where nothing else is known.
     """
     if block.kind in ("map", "window") and (chosen := _whole_rows(block)):
         return chosen if len(chosen) > 1 else []
     anchor = _anchor(block)
     if anchor is not None and _slides_along_rows(block, anchor, lanes):
         return [_along_rows(block), tuple(_of_channels(block, anchor))]
+    if anchor is not None and anchor.op == "matmul" and _has_few_columns(anchor):
+        return _along_any(block, lanes)
     if anchor is None or anchor.op != "reduce" or not _is_over_several(anchor):
         return []
     return [tuple(_rows_of(block, anchor))]
+
+
+def _has_few_columns(anchor: Node) -> bool:
+    """Would the columns of a product by constants fill no vector, while rows would? Heads that are mixed are so few."""
+    rows, columns = anchor.type.bounds[-2:] if anchor.type.rank > 1 else (1, 1)
+    return columns < FEW <= rows and any(a.is_const for a in anchor.args)
+
+
+def _along_any(block: Block, lanes: int) -> list[Votes]:
+    """Layout votes of a product, for each dimension that fills vectors and is one of the factor that is computed too.
+
+    And as the last, that of its result as it is.
+    """
+    found: list[Votes] = []
+    for d, v in enumerate(block.formula.variables):
+        places = [(load.value, _walked_by(load, {v})) for load in X.loads(block.formula.body)]
+        read = [(value, place) for value, place in places if place is not None]
+        if v.op == "var" and most(v) >= lanes and read:
+            found.append(((block.output, d), *read))
+    return [*found, ((block.output, block.output.type.rank - 1),)]
 
 
 def _agreed(
@@ -240,7 +262,7 @@ def _rows_of(block: Block, anchor: Node) -> list[tuple[Node, int]]:
     axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
     if (rank - 1 not in axes and axes != (1,)) or rank < 2 or (rank >= 3 and set(axes) == set(range(2, rank))):
         return []  # spatial means like channels last: their lanes are the channels
-    if rank - 1 not in axes and block.kind == "contract":
+    if rank - 1 not in axes and (block.kind == "contract" or _is_across_rows(block, anchor)):
         return []  # lanes are results
     if rank - 1 not in axes and anchor.args[0].type.bounds[1] < FEW:
         return [] if rank < 3 else _of_pixels(block, rank)
@@ -250,6 +272,21 @@ def _rows_of(block: Block, anchor: Node) -> list[tuple[Node, int]]:
     if axes == (1,) and block.output.type.shape == anchor.args[0].type.shape:
         wishes.append((block.output, 1))
     return list(dict.fromkeys(wishes))
+
+
+def _is_across_rows(block: Block, anchor: Node) -> bool:
+    """Are plain sums over a dimension before the last all that a block computes of it, and results enough for vectors?
+
+    They read whole rows as they lie, one after the other, and their neighbors do so too. In images, whose channels lie
+    before the pixels, convolutions and sums have lanes along channels.
+    """
+    (operand,), derived = anchor.args, block.formula
+    sums = [e for e in X.walk(derived.body) if e.op == "reduce"]
+    if len(sums) != 1 or sums[0].value[0] != "add" or operand.type.bounds[-1] < FEW or operand.type.rank != 3:
+        return False
+    names, inner = X.opened(sums[0])
+    is_less = upper(block.output.type.elements) < upper(operand.type.elements)
+    return is_less and all({*names} & X.free_variables(e) for e in X.loads(inner) if not e.value.is_const)
 
 
 def _of_pixels(block: Block, rank: int) -> list[tuple[Node, int]]:
@@ -305,8 +342,9 @@ def _propagate(block: Block, plan: Plan, votes: dict[Node, Counter[int]], fixed:
     for node, place in places:
         root, _ = plan.root_of(node)
         if root in votes and root not in fixed and node.type.rank == root.type.rank:
-            loop = place[_winner(votes[root])]
-            if loop.op == "var":
+            index = place[_winner(votes[root])]
+            loop = index if index.op == "var" else _stepping(index, variables)
+            if loop is not None:
                 break
     else:
         return
@@ -316,45 +354,7 @@ def _propagate(block: Block, plan: Plan, votes: dict[Node, Counter[int]], fixed:
             votes[root] = Counter({place.index(loop): 1})
 
 
-def strides_of(shape: tuple[Extent, ...], innermost: int) -> tuple[Extent, ...]:
-    """Row-major strides with dimension ``innermost`` moved last."""
-    order = [d for d in range(len(shape)) if d != innermost] + ([innermost] if shape else [])
-    strides: list[Extent] = [0] * len(shape)
-    step: Extent = 1
-    for d in reversed(order):
-        strides[d] = step
-        step = X.plain(step * shape[d])
-    return tuple(strides)
-
-
-def views_of(plan: Plan, buffer_for: Callable[[Node, int], Buffer], lanes: int = NARROWEST) -> dict[Node, View]:
-    """Views of all values of a plan; ``buffer_for(owner, elements)`` makes the buffers, for vectors of ``lanes``."""
-    inner = innermost_dimensions(plan, lanes)
-    outside = {*plan.graph.inputs, *(n for _, n in plan.outputs)}
-    called = (n for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs))
-    dense_roots = outside | {plan.root_of(n)[0] for n in called}
-    views: dict[Node, View] = {}
-
-    def view(node: Node) -> View:
-        if node not in views:
-            root, offset = plan.root_of(node)
-            # What callers and procedures see is dense; all else lies as for the largest sizes: steps are numbers then.
-            shape = root.type.shape if root in dense_roots else root.type.bounds
-            if root in plan.halos:
-                shape = tuple(map(upper, plan.halos[root].around(shape)))
-                offset = tuple(X.plain(b + o) for b, o in zip(plan.halos[root].before, offset))
-            strides = strides_of(shape, inner.get(root, len(shape) - 1))
-            start = X.plain(sum(o * s for o, s in zip(offset, strides)))
-            buffer = buffer_for(node, upper(X.plain(prod(shape)))) if root is node else view(root).buffer
-            views[node] = View(buffer, node.type.shape, strides, start)
-        return views[node]
-
-    for block in plan.blocks:
-        view(block.output)
-        for i in block.inputs:
-            if not i.is_const:
-                view(i)
-    for _, node in plan.outputs:
-        if not node.is_const:
-            view(node)
-    return views
+def _stepping(index: Expr, variables: tuple[Expr, ...]) -> Expr | None:
+    """The loop that steps by one through an index of several (features of a head, say), where it fills a vector."""
+    steps = [v for v in variables if v.op == "var" and coefficient(index, v) == 1]
+    return steps[0] if steps and most(steps[0]) >= FEW else None

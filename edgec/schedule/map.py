@@ -10,6 +10,7 @@ from typing import ClassVar
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.ir.lane_groups import without_groups
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import FLOATS
 from edgec.ir.vector import is_vectorizable, widened
@@ -21,6 +22,8 @@ from edgec.schedule.tables import with_places_along, with_tables
 
 #: Elements of one map task: so many that the cost of distributing tasks is negligible.
 MAP_BLOCK = 4096
+#: Elements of a cache line.
+LINE = 16
 #: Least iterations of a task of a scalar map, and least tasks, where its loops have as many.
 SHORT = 16
 #: Rows of a task, at most, where a row is less than so many vectors.
@@ -55,8 +58,10 @@ class Map(BlockSchedule):
             return 1
         if any(e.op == "reduce" and self.lane not in X.free_variables(e) for e in X.walk(self.body)):
             return most(self.lane)
-        lanes = MAP_BLOCK // prod(map(most, self.inside))
-        return min(most(self.lane), max(lanes // 64, 1) * 64)
+        summed = [prod(map(most, X.reduction_variables(e))) for e in X.walk(self.body) if e.op == "reduce"]
+        lanes = MAP_BLOCK // max(prod(map(most, self.inside)), *summed, 1)
+        whole = LINE if len(summed) > 0 else 64  # threads write lines of their own
+        return min(most(self.lane), max(lanes // whole, 1) * whole)
 
     @property
     def describe(self) -> str:
@@ -85,7 +90,8 @@ class Map(BlockSchedule):
         inner = (self.lane,) if self.lane is not None else self.loops[-1:]
         levels = [Level(outer, prod(map(most, outer)) * blocks), Level(inner, prod(map(most, inner)) / blocks)]
         levels += [Level((v,), most(v)) for v in self.inside]
-        return (Nest(tuple(levels), (self.body,), lane=self.lane),)
+        body = self.body if self.lane is None else without_groups(self.body, self.lane)
+        return (Nest(tuple(levels), (body,), lane=self.lane),)
 
 
 def map_(flat: Flat, device: Device, weights: Weights) -> Map:
@@ -106,8 +112,7 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
         body = with_places_along(repacked(flat.body, flat.loops, lane, weights), lane, loops, weights)
         inside = independent(body, loops)
         if is_vectorizable(body, lane, True) and (lane not in inside or len(inside) == 1):
-            inside = tuple(v for v in inside if v is not lane)
-            outer = tuple(v for v in loops if v is not lane and v not in inside)
+            outer, inside = around_lane(body, loops, lane)
             if most(lane) < SHORT_ROW * device.vector_lanes and not any(e.op == "reduce" for e in X.walk(body)):
                 outer, inside = _few_rows(outer)
             return Map(outer, lane, device.vector_lanes, body, flat.store, flat.address, inside)
@@ -144,6 +149,12 @@ def _few_rows(loops: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]
 
 def _is_expensive(body: Expr) -> bool:
     return any(e.op in ("exp", "sigmoid", "tanh", "erf", "log", "pow", "sin", "cos") for e in X.walk(body))
+
+
+def around_lane(body: Expr, loops: Sequence[Expr], lane: Expr) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The loops around that over lanes, and those inside it, which no reduction depends on."""
+    inside = tuple(v for v in independent(body, loops) if v is not lane)
+    return tuple(v for v in loops if v is not lane and v not in inside), inside
 
 
 def independent(body: Expr, loops: Sequence[Expr]) -> tuple[Expr, ...]:

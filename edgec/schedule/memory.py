@@ -7,8 +7,11 @@ kept, and reported beside the lower bound: the most bytes that are ever live at 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
 from random import Random
 
 from edgec.schedule.program import Buffer, Kernel
@@ -16,6 +19,10 @@ from edgec.schedule.program import Buffer, Kernel
 ALIGNMENT = 64
 #: BufferAlias orders tried beyond the fixed ones when those leave a gap to the lower bound.
 TRIES = 300
+
+
+class TooLarge(Exception):
+    """A program whose arena takes more than is wanted."""
 
 
 @dataclass
@@ -37,30 +44,37 @@ class Memory:
     lower_bound_bytes: int
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """Bytes of the arena that a buffer of so many takes."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def plan_memory(kernels: Sequence[Kernel], kept: frozenset[Buffer] = frozenset()) -> Memory:
-    """Place every buffer of the arena; those in ``kept`` are never overwritten."""
+def plan_memory(kernels: Sequence[Kernel], kept: frozenset[Buffer] = frozenset(), wanted: float = inf) -> Memory:
+    """Place every buffer of the arena; those in ``kept`` are never overwritten. Raises TooLarge where all are known to
+    take more bytes than are ``wanted``."""
     groups = _groups(kernels, kept)
-    live = [0] * (len(kernels) + 1)
+    change = [0] * (len(kernels) + 1)
     for g in groups:
-        for k in range(g.first, g.last + 1):
-            live[k] += g.size
-    bound = max(live, default=0)
+        change[g.first] += g.size
+        change[g.last + 1] -= g.size
+    bound = max(accumulate(change), default=0)
+    if bound > wanted:
+        raise TooLarge
     orders = [
         sorted(groups, key=lambda g: (-g.size, g.first)),
         sorted(groups, key=lambda g: (-(g.last - g.first + 1) * g.size, g.first)),
         sorted(groups, key=lambda g: (g.first, -g.size)),
     ]
-    best = min((_place(order) for order in orders), key=lambda p: p[1])
+    best = _place(orders[0])
+    assert best is not None
+    for order in orders[1:]:
+        best = _place(order, best[1]) or best
     random = Random(0)
     for _ in range(TRIES):
         if best[1] <= bound:
             break
         order = sorted(groups, key=lambda g: -g.size * random.uniform(0.5, 1.5))
-        best = min(best, _place(order), key=lambda p: p[1])
+        best = _place(order, best[1]) or best
     offsets = {b: place for g, place in zip(best[0], best[2]) for b in g.buffers}
     return Memory(offsets, best[1], bound)
 
@@ -70,7 +84,7 @@ def _groups(kernels: Sequence[Kernel], kept: frozenset[Buffer]) -> list[_Group]:
     for k, kernel in enumerate(kernels):
         for b in kernel.touches:
             if b.space == "arena":
-                group = groups.setdefault(b, _Group([b], k, k, _aligned(b.bytes)))
+                group = groups.setdefault(b, _Group([b], k, k, aligned(b.bytes)))
                 group.last = len(kernels) - 1 if b in kept else k
     for k, kernel in enumerate(kernels):
         result = groups.get(kernel.writes)
@@ -97,19 +111,22 @@ def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
     return same and kernel.main.schedule.overwrites(operand)
 
 
-def _place(order: Sequence[_Group]) -> tuple[list[_Group], int, list[int]]:
-    """Each group at the lowest offset free during its whole life."""
-    placed: list[tuple[int, int, _Group]] = []
+def _place(order: Sequence[_Group], limit: float = inf) -> tuple[list[_Group], int, list[int]] | None:
+    """Each group at the lowest offset free during its whole life; None where that takes ``limit`` bytes or more."""
+    placed: list[tuple[int, int, int, int]] = []  # (start, end, first, last), by start: the first gap ends the search
     offsets: list[int] = []
     top = 0
     for g in order:
-        busy = sorted((start, end) for start, end, o in placed if o.first <= g.last and g.first <= o.last)
-        at = 0
-        for start, end in busy:
-            if start - at >= g.size:
-                break
-            at = max(at, end)
-        placed.append((at, at + g.size, g))
+        size, first, last, at = g.size, g.first, g.last, 0
+        for start, end, begun, ended in placed:
+            if begun <= last and first <= ended:
+                if start - at >= size:
+                    break
+                if end > at:
+                    at = end
+        top = max(top, at + size)
+        if top >= limit:
+            return None
+        insort(placed, (at, at + size, first, last))
         offsets.append(at)
-        top = max(top, at + g.size)
     return list(order), top, offsets

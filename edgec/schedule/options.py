@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from types import MappingProxyType
 
 from edgec.rewrite.rule import Numeric
+from edgec.schedule.known import Known
 from edgec.schedule.variants import Variants
 
 
@@ -19,7 +21,9 @@ class ScheduleOptions:
     ``variants`` has the measured variants of matmuls. On a device whose precision is below fp32, the first
     ``fp32_blocks`` blocks compute in fp32 nevertheless; None: as many as `leading` returns. If ``bf16_layers`` are
     given, these layers (by name) multiply in bf16 on a CPU, and no others. ``micro_kernels`` are the names of the
-    user's own. With ``in_levels`` small kernels of a CUDA program share launches.
+    user's own. With ``in_levels`` small kernels of a CUDA program share launches. Equal
+    blocks take the schedules that are ``known``; None: each is scheduled for itself. A program whose arena
+    takes more than ``arena`` bytes is not wanted.
     """
 
     threads: int = 1
@@ -30,3 +34,5 @@ class ScheduleOptions:
     bf16_layers: Collection[str] | None = None
     micro_kernels: tuple[str, ...] = ()
     in_levels: bool = False
+    known: Known | None = None
+    arena: float = inf

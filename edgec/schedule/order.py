@@ -24,6 +24,7 @@ from edgec.schedule.contract.contract import Contract
 from edgec.schedule.map import Map
 from edgec.schedule.program import Kernel, View
 from edgec.schedule.row import Row
+from edgec.schedule.sweep import Sweep
 from edgec.schedule.window import Window
 
 
@@ -74,7 +75,7 @@ def is_sum(n: Node) -> bool:
 
 def _orders(kernel: Kernel, block: Block, views: Mapping[Node, View]) -> dict[Node, Order]:
     schedule = kernel.schedule
-    ways = schedule.added if isinstance(schedule, (Contract, Map, Row, Window)) else ()
+    ways = schedule.added if isinstance(schedule, (Contract, Map, Row, Sweep, Window)) else ()
     nodes = [n for n in block.nodes if is_sum(n)]
     body = split_formula(block.formula).body
     sums = [e for e in X.walk(body) if e.op == "reduce" and e.value[0] == "add" and e.dtype in FLOATS]

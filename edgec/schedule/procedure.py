@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from edgec.device.device import Device
 from edgec.fuse import Block, Plan
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Node, Procedure
 from edgec.ir.index import upper
 from edgec.ir.types import Type
 from edgec.schedule.flat import Weights
-from edgec.schedule.layout import strides_of
 from edgec.schedule.program import BlockSchedule, Buffer, View
+from edgec.schedule.views import strides_of
 
 #: Scratch of threads is apart by whole cache lines.
 _LINE = 64
@@ -32,10 +33,13 @@ class ProcedureCall(BlockSchedule):
     store: Buffer
     scratch: int  # bytes: of every thread of a processor; of a GPU, of all groups of the launch
     room: int = 0  # bytes that a group of a GPU has for its task, there or in shared memory
+    in_rounds: bool = False  # the threads of a processor share the rounds of the procedure, and its scratch
 
     @property
     def describe(self) -> str:
         tasks = self.procedure.tasks
+        if self.in_rounds:
+            return f"{self.node.op}, every step shared by threads"
         return f"{self.node.op}, {'a single task' if tasks == 1 else f'{tasks} tasks'}"
 
     @property
@@ -52,14 +56,16 @@ class ProcedureCall(BlockSchedule):
 
     @property
     def shares_scratch(self) -> bool:
-        return self.procedure.tasks == 1 or self.room > 0  # of a GPU, it is that of all groups
+        return self.procedure.tasks == 1 or self.in_rounds or self.room > 0  # of a GPU, it is that of all groups
 
     def overwrites(self, operand: Buffer) -> bool:
         return [k for k, b in enumerate(self.tables) if b is operand] == [self.procedure.overwrites]
 
 
-def procedure_call(block: Block, views: Mapping[Node, View], weights: Weights, gpu: bool = False) -> ProcedureCall:
-    """The call of a block that is a procedure."""
+def procedure_call(
+    block: Block, views: Mapping[Node, View], weights: Weights, device: Device, threads: int = 1
+) -> ProcedureCall:
+    """The call of a block that is a procedure, for ``threads`` threads of a processor."""
     assert isinstance(block.meaning, Procedure)
 
     def buffer(node: Node) -> Buffer:
@@ -71,11 +77,23 @@ def procedure_call(block: Block, views: Mapping[Node, View], weights: Weights, g
 
     operands = tuple((buffer(a), a.type) for a in block.output.args)
     found = block.meaning
-    if not gpu:
-        return ProcedureCall(block.output, found, operands, buffer(block.output), _lines(found.scratch))
+    if not device.is_gpu:
+        rounds = found.rounds if found.rounds is not None and _pay_in_rounds(found, device, threads) else None
+        scratch = _lines(found.scratch if rounds is None else rounds.scratch)
+        return ProcedureCall(block.output, found, operands, buffer(block.output), scratch, in_rounds=rounds is not None)
     room = _lines(found.scratch if found.room is None else found.room)
     scratch = room * upper(found.tasks) if room > _SHARED else 0
     return ProcedureCall(block.output, found, operands, buffer(block.output), scratch, room)
+
+
+def _pay_in_rounds(found: Procedure, device: Device, threads: int) -> bool:
+    """Do threads that tasks are too few for save more by sharing every round than their barriers cost?"""
+    assert found.rounds is not None
+    if upper(found.tasks) >= threads:
+        return False
+    costs = device.costs.threads
+    cycles = upper(found.steps) / (2 * costs.fmas * device.vector_lanes)
+    return cycles * (1 - 1 / threads) > costs.barrier * upper(found.rounds.count)
 
 
 def _lines(count: Extent) -> int:

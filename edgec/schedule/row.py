@@ -18,7 +18,7 @@ from edgec.ir.vector import always_computed, is_vectorizable
 from edgec.schedule.added import Added
 from edgec.schedule.contract.parts import Parts as PartsOfSum
 from edgec.schedule.contract.parts import parts_of_long
-from edgec.schedule.flat import Flat, Weights
+from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import (
     Parts,
     around_row,
@@ -136,6 +136,7 @@ def _is_gathered(parts: Parts, flat: Flat, device: Device) -> bool:
     if any(coefficient(a, parts.row) is None for a in parts.reduced_addresses):
         return False
     is_expensive = any(e.op in EXPENSIVE for body in parts.passes for e in X.walk(body))
+    flat = merge_loops(flat)
     return is_expensive and not lanes_of_reductions(flat, [v for v in flat.loops if coefficient(flat.address, v) == 1])
 
 

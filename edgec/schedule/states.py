@@ -31,17 +31,19 @@ def pairs(plan: Plan, views: Mapping[Node, View]) -> dict[Buffer, Buffer]:
 
 def overwritten_early(kernels: Sequence[Kernel], known: Mapping[Buffer, Buffer]) -> set[Buffer]:
     """New values that would be written over a state somebody still reads."""
-    return {new for new, old in known.items() if not _is_safe(kernels, new, old)}
-
-
-def _is_safe(kernels: Sequence[Kernel], new: Buffer, old: Buffer) -> bool:
-    begun = False
-    for kernel in kernels:
-        writes, reads = kernel.writes is new, old in kernel.touches[:-1]
-        if reads and (begun or (writes and not overwrites_in_place(kernel, old))):
-            return False
-        begun = begun or writes
-    return True
+    readers: dict[Buffer, list[int]] = {old: [] for old in known.values()}
+    begun: dict[Buffer, int] = {}
+    for place, kernel in enumerate(kernels):
+        for buffer in readers.keys() & kernel.touches[:-1]:
+            readers[buffer].append(place)
+        begun.setdefault(kernel.writes, place)
+    found = set()
+    for new, old in known.items():
+        first = begun.get(new, len(kernels))
+        late = [k for k in readers[old] if k >= first]
+        if any(k > first or not overwrites_in_place(kernels[k], old) for k in late):
+            found.add(new)
+    return found
 
 
 def copied_last(plan: Plan, late: Collection[str]) -> Plan:

@@ -8,7 +8,8 @@ read are copied in 16 bits where the matmuls reuse the copy enough. Arithmetic i
 
 A GPU stores all intermediate values in 16 bits, except positions: values from which an index is computed, and the sums
 that lead to them. A rounded coordinate would read another element, and a loop would round it again in each iteration.
-Sums of integers that were not scaled yet exceed 65504, the largest number of fp16, and stay in 32 bits too.
+Sums of integers that were not scaled yet exceed 65504, the largest number of fp16, and stay in 32 bits too; so do
+reciprocals, which for a norm of zeros are as large as its guard is small.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ def kept_narrow(
     called = {plan.root_of(n)[0] for b in plan.blocks for n in _kept_wide(b, device)}
     if device.is_gpu:
         positions = {plan.root_of(n)[0] for n in _positions(plan)}
-        sums = {plan.root_of(b.output)[0] for b in plan.blocks if _may_be_a_sum_of_integers(b.output)}
-        everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called - positions - sums
+        large = {plan.root_of(b.output)[0] for b in plan.blocks if _may_be_large(b.output)}
+        everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called - positions - large
         if is_step:
             outputs = {plan.root_of(n)[0] for _, n in plan.outputs}
             ends = (b for b in plan.blocks if plan.root_of(b.output)[0] in outputs)
@@ -111,8 +112,8 @@ def copied_alike(plan: Plan, narrow: frozenset[Node]) -> frozenset[Node]:
     return narrow
 
 
-def _may_be_a_sum_of_integers(n: Node) -> bool:
-    """Is it made of integers of 32 bits or more by movement and addition alone?"""
+def _may_be_large(n: Node) -> bool:
+    """Is it made of integers of 32 bits or more, or of reciprocals, by movement and addition alone?"""
     stack, seen = [n], set[Node]()
     while stack:
         n = stack.pop()
@@ -120,6 +121,8 @@ def _may_be_a_sum_of_integers(n: Node) -> bool:
             continue
         seen.add(n)
         if n.op == "cast" and n.args[0].type.dtype in ("i32", "u32", "i64", "u64"):
+            return True
+        if n.op == "div" and n.args[0].is_const and not n.args[1].is_const:
             return True
         stack += n.args if n.op in _ADDING else ()
     return False

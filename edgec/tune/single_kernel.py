@@ -22,9 +22,9 @@ from edgec.ir.types import DTYPES
 from edgec.resources import data_folder
 from edgec.schedule.build import kernel_of
 from edgec.schedule.flat import Weights
-from edgec.schedule.layout import views_of
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Kernel, Program, View
+from edgec.schedule.views import views_of
 
 #: Seconds a block is timed for at least, in so many turns of which the quickest counts.
 TURN, TURNS = 2e-3, 7

@@ -18,6 +18,7 @@ import numpy as np
 from edgec.compress.calibration import noise
 from edgec.compress.layers import Arrays, Layer, Walk
 from edgec.compress.max_loss import MaxLoss
+from edgec.compress.prune.advice import advice
 from edgec.compress.prune.choose import Chosen, Statistics, chosen
 from edgec.compress.prune.layerwise import Plan, by_magnitude, replaced
 from edgec.compress.prune.offer import Offered
@@ -52,16 +53,6 @@ class Found:
         return plans, {**self.offers[LEVELS[-1]], **told}
 
 
-def advice(scheme: Scheme) -> str:
-    """A sentence about what to do where pruning by a scheme gains nothing."""
-    if scheme.kind == "vector":
-        return "ask for more zeros: --sparsity"
-    if scheme.kind == "nm" and scheme.outputs == 1:
-        return "with --precision fp16, bf16 or int8, lower two_of_four_gain in [costs.tensor_tile] of a device file"
-    wider = "blocks as wide as the device's vectors: --prune vector"
-    return f"take {wider}" if scheme.of else f"ask for more zeros, or for {wider}"
-
-
 def within(
     graph: Graph,
     layers: Sequence[Layer],
@@ -71,8 +62,10 @@ def within(
     labels: Sequence[Array],
     max_loss: MaxLoss | None,
     worth: Callable[[Graph], Mapping[str, Any]],
+    vector: Scheme,
 ) -> Found:
     """Sparsity levels within the bound, every layer pruned by itself. ``labels``: one for each of ``data``, or none.
+    ``vector`` is what `--prune vector` is on the device.
 
     Raises UsageError without data or a bound, or where nothing gains at any level, CheckError where not even the
     layer that costs least keeps the bound.
@@ -88,7 +81,8 @@ def within(
         if (offer := offers[level].get(layer.name)) is not None and offer.taken
     }
     if not gains:
-        raise UsageError(f"'{scheme}' gains nothing on this device in any of {len(layers)} layers", hint=advice(scheme))
+        hint = advice(graph, layers, scheme, LEVELS[-1], vector, worth)
+        raise UsageError(f"'{scheme}' gains nothing on this device in any of {len(layers)} layers", hint=hint)
     seen, held = list(data[::2]), list(data[1::2])
     made = _made(graph, gains, scheme, method, seen)
     run = outcome(graph)

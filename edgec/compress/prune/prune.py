@@ -17,6 +17,7 @@ from edgec.compress.calibrate import labels as labels_of
 from edgec.compress.layers import Arrays, Layer, layers_of
 from edgec.compress.max_loss import MaxLoss
 from edgec.compress.prune import levels
+from edgec.compress.prune.advice import advice
 from edgec.compress.prune.allot import Costs, allotted, costs
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import Chosen
@@ -43,7 +44,7 @@ TOGETHER = 5
 @dataclass(frozen=True)
 class Pruning:
     """The request. Without ``sparsity`` every layer gets as much as the bound allows; ``masks`` is an .npz file
-    of masks that are taken as they are."""
+    of masks that are taken as they are. ``vector`` is what `--prune vector` is on the device."""
 
     scheme: Scheme
     sparsity: float | None = None
@@ -52,6 +53,7 @@ class Pruning:
     max_loss: MaxLoss | None = None
     masks: Path | None = None
     repair: bool = True
+    vector: Scheme | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
     if not gaining:
         raise UsageError(
             f"'{asked.scheme}' at {asked.sparsity:g} gains nothing on this device in any of {len(layers)} layers",
-            hint=levels.advice(asked.scheme),
+            hint=advice(graph, layers, asked.scheme, asked.sparsity, asked.vector or asked.scheme, worth),
         )
     return _done(graph, asked, layers, gaining, data, offers)
 
@@ -122,7 +124,8 @@ def _within(graph: Graph, asked: Pruning, layers: Sequence[Layer], data: Sequenc
     """As much as the bound allows. Steps are found with every layer pruned by itself; what counts is how they do
     together, each layer pruned on what the ones before it give."""
     known = labels_of(asked.calibration, graph)
-    found = levels.within(graph, layers, asked.scheme, asked.method, data, known, asked.max_loss, worth)
+    vector = asked.vector or asked.scheme
+    found = levels.within(graph, layers, asked.scheme, asked.method, data, known, asked.max_loss, worth, vector)
     made: dict[int, Pruned] = {}
     refused: list[CheckError] = []
 

@@ -12,6 +12,7 @@ from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
 from edgec.emit.views.rows import RowsView
 from edgec.emit.views.sparse import SparseView
+from edgec.emit.views.sweep import SweepView
 from edgec.emit.views.transpose import TransposeView
 from edgec.emit.views.window import WindowView
 from edgec.emit.views.winograd import WinogradView
@@ -28,6 +29,7 @@ VIEWS: dict[str, type[View]] = {
     "row": RowView,
     "rows": RowsView,
     "sparse": SparseView,
+    "sweep": SweepView,
     "transpose": TransposeView,
     "window": WindowView,
     "winograd": WinogradView,

@@ -113,6 +113,25 @@ class View:
         return ("thread", "threads")
 
     @property
+    def arguments(self) -> str:
+        """The names of the parameters of the kernel."""
+        scratch = ["scratch_bytes"] if self.kernel.scratch_bytes else []
+        return ", ".join([*self.declarations, *scratch, *self.sizes, *self.last_arguments])
+
+    @property
+    def shared_rounds(self) -> Extent | None:
+        """The number of rounds that all threads share, with barriers between; None where threads share tasks.
+
+        On one thread the kernel goes through all of them itself.
+        """
+        return None
+
+    @property
+    def round(self) -> str | None:
+        """The function that does one round."""
+        return None
+
+    @property
     def merge(self) -> str | None:
         """The function that every thread calls, with the same arguments, when all have returned from the kernel.
 

@@ -42,11 +42,6 @@ class FewQueriesView(LoopedView):
         return "\n".join(super(FewQueriesView, self).declared(f) for f in (name, f"{name}_merge"))
 
     @property
-    def own_arguments(self) -> str:
-        """The parameters, as the arguments of a function with the same ones."""
-        return ", ".join([*self.declarations, "scratch_bytes", *self.sizes, "thread", "threads"])
-
-    @property
     def unmerged(self) -> list[str]:
         """The parameters that the merging function does not use."""
         used = [*self.decoded_outer, *self.decoded_row, *self.finished(None), self.row_extent, self.n_extent]

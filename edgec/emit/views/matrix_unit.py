@@ -96,9 +96,3 @@ class FewOrManyRowsView(FewBitsView):
         """C that tells whether there are many rows; empty where there always are."""
         rows = self.params.m_extent
         return "" if isinstance(rows, int) else f"{extent_text(rows)} >= {LEAST_ROWS}"
-
-    @property
-    def arguments(self) -> str:
-        """The names of the parameters of the kernel."""
-        scratch = ["scratch_bytes"] if self.kernel.scratch_bytes else []
-        return ", ".join([*self.declarations, *scratch, *self.sizes, *self.last_arguments])

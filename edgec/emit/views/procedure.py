@@ -106,6 +106,22 @@ class ProcedureView(View):
         return self.params.procedure.tasks
 
     @property
+    def shared_rounds(self) -> Extent | None:
+        found = self.params.procedure.rounds
+        return found.count if found is not None and self.params.in_rounds else None
+
+    @property
+    def round(self) -> str | None:
+        """The function that does one round, whose number comes last."""
+        return f"{self.name}_round" if self.shared_rounds is not None else None
+
+    def declared(self, name: str) -> str:
+        usual = super().declared(name)
+        if self.shared_rounds is None:
+            return usual
+        return f"{usual}\nvoid {name}_round({self.parameters}, {self.thread_parameters}, ec_int round);"
+
+    @property
     def x(self) -> list[Operand]:
         return [Operand(self.pointers[buffer], type) for buffer, type in self.params.arguments]
 

@@ -211,6 +211,8 @@ class Tile:
         p, found = self.view.params, list[str]()
         for load in dict.fromkeys(e for e in X.loads(p.result) if e.args and e.value in self.view.pointers):
             far = coefficient(load.args[0], p.m) if p.m.op == "var" else 0
+            if not X.free_variables(load.args[0]) <= {*self.view.names}:  # of a sum inside
+                continue
             if coefficient(load.args[0], p.n) != 1 or (far or 0) * DTYPES[memory_type(load)].itemsize < PAGE:
                 continue
             printer = Printer(self.view.names, self.view.pointers)

@@ -42,7 +42,7 @@ def config_of(model: GgufModel) -> DecoderConfig:
 
 
 def unsupported(model: GgufModel) -> list[tuple[str, str, str]]:
-    """What cannot be built, as (name, kind, hint): the architecture, or nothing."""
+    """The obstacle to a build, as (name, kind, hint): the architecture, or nothing."""
     try:
         config_of(model)
     except ModelError as error:

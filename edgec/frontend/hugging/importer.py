@@ -60,7 +60,7 @@ def import_folder(
 
 
 def unsupported(model: HuggingModel) -> list[tuple[str, str, str]]:
-    """What cannot be built, as (name, kind, hint): the architecture, or nothing."""
+    """The obstacle to a build, as (name, kind, hint): the architecture, or nothing."""
     try:
         config_of(model.config)
     except ModelError as error:

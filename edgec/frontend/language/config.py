@@ -31,8 +31,8 @@ class Rotary:
 
 @dataclass(frozen=True)
 class Layer:
-    """What may differ from layer to layer: the rotary embedding (None: no positions), and the window of attention in
-    tokens (0: all earlier tokens are seen)."""
+    """Settings that may differ from layer to layer: the rotary embedding (None: no positions), and the window of
+    attention in tokens (0: all earlier tokens are seen)."""
 
     rotary: Rotary | None
     window: int = 0

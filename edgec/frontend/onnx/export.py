@@ -190,6 +190,8 @@ def _matmul(w: _Writer, node: Node, inputs: list[str], name: str | None) -> str 
 
 def _reduce(w: _Writer, node: Node, inputs: list[str], name: str | None) -> str | None:
     op = _REDUCTIONS.get(node.attributes["combine"])
+    if not node.attributes["axes"]:  # which ONNX takes for all
+        return w.emit("Identity", inputs, node, name)
     if op is None or node.type.dtype == "bool":
         return None
     return w.emit(op, [*inputs, w.constant(node.attributes["axes"])], node, name, keepdims=1)

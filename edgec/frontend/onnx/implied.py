@@ -121,7 +121,7 @@ class _Search:
         return X.size(_FREE + name, *_RANGE)
 
     def found(self) -> dict[str, Extent]:
-        """What is known for certain."""
+        """Facts that are certain."""
         doubtful = {self.size(n) for n in self.assumed}
         certain = {n: e for n, e in self.known.items() if n not in self.assumed and n in self.unknown}
         return {n: e for n, e in certain.items() if not isinstance(e, Expr) or not doubtful.intersection(sizes(e))}

@@ -43,7 +43,7 @@ def declared_types(
         s.values.name for s in model.proto.graph.sparse_initializer
     }
     about = {*shapes, *values}
-    inputs = [_Input(i, about, model) for i in model.proto.graph.input if i.name not in given]
+    inputs = _inputs(model, about, given)
     return {name: i.declared for i in inputs for name in i.names}
 
 
@@ -72,7 +72,7 @@ def bind_inputs(
     graph = model.proto.graph
     given = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     about = {*shapes, *values, *(d.rpartition(".")[0] for d in dims)}
-    inputs = [_Input(i, about, model) for i in graph.input if i.name not in given]
+    inputs = _inputs(model, about, given)
     declared = {name: i.declared for i in inputs for name in i.names}
     empty = {i.name for i in inputs if i.kind == "list" and not i.names and i.is_there}
     for option, names in (("shape", shapes), ("value", values)):
@@ -156,10 +156,19 @@ def identifier_of(name: str, taken: set[str]) -> str:
     return found
 
 
+def _inputs(model: Model, about: set[str], given: set[str]) -> list[_Input]:
+    """The inputs that are not ``given`` as constants; ``about`` are names that options are about."""
+    graph = model.proto.graph
+    pictures = {name for n in graph.node if n.op_type == "ImageDecoder" for name in n.input}
+    if pictures:
+        pictures -= {name for n in graph.node if n.op_type != "ImageDecoder" for name in n.input}
+    return [_Input(i, about, model, pictures) for i in graph.input if i.name not in given]
+
+
 class _Input:
     """An input as the model declares it: one tensor, or a list of them, and whether it has to be there."""
 
-    def __init__(self, info: ValueInfoProto, given: set[str], model: Model) -> None:
+    def __init__(self, info: ValueInfoProto, given: set[str], model: Model, pictures: set[str]) -> None:
         self.name, where = info.name, model.where
         shown = printable(info.name)
         type_ = info.type
@@ -194,8 +203,7 @@ class _Input:
             raise ModelError(f"input '{shown}': {error.message}", hint=error.hint, where=where) from None
         if dims is not None and self.kind == "list":  # each tensor has its own size where a symbol stands
             dims = tuple(d if isinstance(d, int) else None for d in dims)
-        readers = [n for n in model.proto.graph.node if self.name in n.input]
-        if readers and all(n.op_type == "ImageDecoder" for n in readers):
+        if self.name in pictures:
             dims = None  # the bytes of a file, or the pixels of a picture
         self.declared = dtype, dims
 

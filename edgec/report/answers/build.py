@@ -326,6 +326,7 @@ class TrainedStep(TypedDict):
     update: str
     optimizer: str
     trained: str
+    samples: Annotated[str, "together, or one by one where the file is for one sample"]
     state_bytes: int
     arena_bytes: int
     kernels: int

@@ -183,8 +183,14 @@ class TrainingCheckAnswer(Answered):
     last_loss: Annotated[Figure, "loss of the last step"]
     bounds: Annotated[list[float], "the differences of gradients and of losses that pass"]
     narrow_gradients: Annotated[
-        Union[Figure, None], "difference of PyTorch's own gradients in fp32, where edgec's are off by more than 1e-4"
+        Union[Figure, None],
+        "difference of the reference's own gradients in fp32, where edgec's are off by more than 1e-4",
     ]
     narrow_losses: Annotated[
-        Union[Figure, None], "difference of PyTorch's own losses in fp32, where edgec's are off by more than 1e-3"
+        Union[Figure, None], "difference of the reference's own losses in fp32, where edgec's are off by more than 1e-3"
+    ]
+    differences: Annotated[
+        Union[Figure, None],
+        "difference of slopes of the loss from gradients by the step's graph, in double precision, as a part of all; "
+        "null where PyTorch is the reference, or an operator has no meaning in it",
     ]

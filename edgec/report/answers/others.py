@@ -55,7 +55,7 @@ class FarmAnswer(Answered):
 
 
 class FitError(TypedDict):
-    """How well costs foretell kernels that were left out of a fit."""
+    """The accuracy with which costs foretell kernels that were left out of a fit."""
 
     median: Annotated[float, "how far prices are off, as a fraction"]
     ninth: Annotated[float, "what nine in ten are below"]

@@ -18,7 +18,7 @@ ANSWERS: Mapping[str, tuple[Any, ...]] = {
     "inspect": (inspect.InspectAnswer, inspect.InspectBuiltAnswer),
     "explain": (inspect.ExplainAnswer,),
     "tune": (timing.TuneAnswer,),
-    "profile": (timing.ProfileAnswer,),
+    "profile": (timing.ProfileAnswer, timing.StepProfileAnswer),
     "report": (document.ReportAnswer,),
     "diff": (document.DiffAnswer,),
     "serve": (others.ServeAnswer,),

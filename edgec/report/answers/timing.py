@@ -172,6 +172,22 @@ class ProfiledKernel(TypedDict):
     launch: Union[Launch, None]
 
 
+class ProfiledStepKernel(ProfiledKernel):
+    """A kernel of a training step, its cost, and the time of one run of it."""
+
+    runs: Annotated[int, "in a step: the number of micro-batches, or 1"]
+    of_roof: Annotated[Figure, "of the time that it takes, the part that the roofs of one core allow"]
+
+
+class StepProfileAnswer(Answered):
+    """The answer of `edgec profile` of a training, or of its folder."""
+
+    folder: Annotated[str, "the folder of the build"]
+    step_ms: Annotated[float, "of all kernels of a step together, on one thread"]
+    micro_batches: Annotated[int, "runs of the program that a step consists of"]
+    kernels: Annotated[list[ProfiledStepKernel], "in order"]
+
+
 class ProfileAnswer(Answered):
     """The answer of `edgec profile`."""
 

@@ -11,6 +11,8 @@ from edgec.schedule.contract.micro_kernels.fma import FMA
 
 #: Cycles that a load of a step takes where a long L is read in place, from the second-level cache.
 IN_PLACE_CYCLES = 0.25
+#: The share by which a product in several panels, which threads share, may take longer than in one.
+SHARED = 0.05
 
 
 def tile_shape(
@@ -36,7 +38,11 @@ def tile_shape(
     """
     if (alone := tiles_of_one_vector(m, device, sums, micro)) is not None:
         return alone
-    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, micro, in_place))
+    found = tile_costs(m, n, k, device, row_step, sums, micro, in_place)
+    cost, *_, rows, vectors = min(found)
+    columns = ceil(n / device.vector_lanes)
+    if m == 1 and vectors == columns:  # what one thread would do alone is shared where it takes hardly longer
+        *_, vectors = min((t for t in found if t[0] <= cost * (1 + SHARED)), key=lambda t: (t[4] == columns, t))
     return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
 
 

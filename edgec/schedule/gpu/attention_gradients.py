@@ -131,7 +131,7 @@ def on_tensor_cores(call: ProcedureCall, device: Device) -> AttentionGradients:
         needs = "tensor cores, heads of 256 features at most, and the statistics of rows as an operand"
         raise DeviceError(f"'{call.node.op}' has no kernel on '{device.name}'", hint=f"it needs {needs}")
     band = band_of(call.node.args[-1], at["m"], at["n"]) if at["mask_steps"] else None
-    return AttentionGradients(call.node, call.procedure, call.arguments, call.store, 0, 0, tile, band)
+    return AttentionGradients(call.node, call.procedure, call.arguments, call.store, 0, tile=tile, band=band)
 
 
 def band_of(mask: Node, queries: int, keys: int) -> Band | None:

@@ -22,6 +22,7 @@ import numpy as np
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.ir.loads import outermost
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
 from edgec.rewrite.rule import Numeric
@@ -140,7 +141,7 @@ def total(j: int) -> Expr:
 def vector(flat: Flat, device: Device, weights: Weights, numeric: Numeric = "reassociates") -> GpuVector | None:
     """Schedule ``flat`` as products of one vector with constants; None where it is something else."""
     flat = merge_reductions(flat)
-    sums = _outermost(flat.body)
+    sums = outermost(flat.body)
     if device.language != "cuda" or not sums or any(s.value[0] != "add" or s.dtype != "f32" for s in sums):
         return None
     needed = frozenset().union(*map(X.free_variables, sums))
@@ -172,19 +173,6 @@ def vector(flat: Flat, device: Device, weights: Weights, numeric: Numeric = "rea
     if tile.in_registers and apart is not None:
         stage, scale = apart
     return GpuVector(flat.store, flat.address, loops, inside, stage, factors, body, scale, tile)
-
-
-def _outermost(e: Expr) -> list[Expr]:
-    """The reductions in a formula that are inside no other."""
-    found: dict[Expr, None] = {}
-    stack = [e]
-    while stack:
-        e = stack.pop()
-        if e.op == "reduce":
-            found[e] = None
-        else:
-            stack += reversed(e.args)
-    return list(found)
 
 
 def _factors(product: Expr, k: frozenset[Expr]) -> tuple[Expr, Expr] | None:

@@ -241,7 +241,7 @@ class _Direction:
 
 
 def steps_of(loop: Node) -> Node:
-    """What the procedure ``recurrence`` computes, as graphs of its steps."""
+    """Results of the procedure ``recurrence``, as graphs of its steps."""
     given = loop.attributes
     cell = Cell(**{f.name: given[f.name] for f in fields(Cell)})
     gates, bias, *rest = map(Value, loop.args)

@@ -96,7 +96,7 @@ def _precise(call: Call, name: str) -> np.ndarray:
 
 
 def _base(call: Call, forest: Forest) -> Value:
-    """What is added to every row."""
+    """Terms that are added to every row."""
     base = _precise(call, "base_values")
     base = base if len(base) else np.zeros(1)
     if len(base) not in (1, forest.votes.shape[1]):

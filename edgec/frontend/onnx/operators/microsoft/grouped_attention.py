@@ -94,7 +94,7 @@ def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]
 
 
 def _start(before: Value) -> Extent | None:
-    """How many keys every sequence has already, where constants and sizes decide it."""
+    """The number of keys that every sequence has already, where constants and sizes decide it."""
     known = known_elements(before)
     return known[0] if known is not None and all(n == known[0] for n in known) else None
 

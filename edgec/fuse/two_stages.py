@@ -1,0 +1,250 @@
+"""Reductions to few results in two stages: partial results that a whole device computes, then theirs.
+
+One thread of a processor, or one thread block of a GPU, computes a result, or what is made of it along the same row. A
+mean over a whole picture would leave all others idle, as would the normalization of a whole layer. Here the terms are
+divided along a dimension: the partial results are as many as keep every thread busy, and a second, short reduction
+combines them. Whether that pays is a choice by price: it has one more kernel, and what was one kernel along a row is
+several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+from math import ceil, log2, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from edgec import ops
+from edgec.fuse import classify
+from edgec.fuse.block import Block, Composer
+from edgec.fuse.choice import BlockCosts, Choice
+from edgec.fuse.cost_model import CostModel
+from edgec.fuse.kind import kind_of
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Graph, Node, constant, rewrite
+from edgec.ir.types import DTYPES, is_float
+from edgec.ops import formula
+from edgec.rewrite.facts import is_static
+
+#: Partial results for each thread of a processor at best: even shares where lanes run along them. A thread block of a
+#: GPU computes one, and half of the multiprocessors are enough.
+EACH, HALF = 32, 2
+#: Partial results of one result at most, and terms of a partial result at least.
+MOST, TERMS = 4096, 32
+#: Elements that a thread block of a GPU loads before it waits for them.
+LOADED = 1024
+#: Operations of a function that is not free to be repeated.
+COSTLY = 8
+#: Most operators that are passed in the search for a reshape.
+REACH = 32
+AT_ONCE, IN_TWO = "at once", "in two stages"
+
+Shape = tuple[Extent, ...]
+#: Of a reshape: before and after.
+Shapes = tuple[Shape, Shape]
+
+
+class Parts(NamedTuple):
+    """Partial results of a reduction: the fewest that pay, and times that is best."""
+
+    fewest: int
+    each: int
+
+
+def in_two_stages(graph: Graph, prices: BlockCosts, units: int) -> tuple[Graph, list[Choice]]:
+    """The graph with reductions in two stages where ``units`` compute them sooner, and the choices about them.
+
+    The units of a device are the threads of a processor, or the multiprocessors of a GPU.
+    """
+    if units == 1 or not isinstance(prices.model, CostModel):
+        return graph, []
+    parts = Parts(-(-units // HALF), HALF) if prices.model.on_gpu else Parts(units, EACH)
+    model = partial(_seconds, prices.model, units)
+    own = replace(prices, model=model, measured=lambda _: None, unknown={}, estimated={})
+    users, choices = graph.users(), list[Choice]()
+    taken: set[Node] = set()
+    shapes: set[Shapes] = set()
+    for row in _rows(graph, units):
+        variants: dict[str, list[Block]] = {AT_ONCE: [], IN_TWO: []}
+        for node in row:
+            x, found = node.args[0], _divided(_on(_source(node.args[0]), node), parts)
+            if found is None or (len(users[x]) > 1 and _is_costly(x) and units <= 2 * node.type.elements):
+                break  # what is computed twice by all would take as long as once by few
+            variants[AT_ONCE].append(_block(node))
+            variants[IN_TWO] += map(_block, found[:2])
+        else:
+            choices.append(own.choose("stages", row[-1], variants))
+            if choices[-1].taken.name == IN_TWO:
+                taken.update(row)
+                shapes.update((_source(n.args[0]).type.shape, n.args[0].type.shape) for n in row)
+    return (_rebuilt(graph, taken, shapes, parts) if taken else graph), choices
+
+
+def _rows(graph: Graph, units: int) -> list[list[Node]]:
+    """Reductions to fewer results than units, those of one row together: one depends on another and has its terms."""
+    rows: dict[Node, list[Node]] = {}
+    for node in graph.operations():
+        if not _is_alone(node, units):
+            continue
+        shapes, stack, seen = (node.type.shape, node.args[0].type.shape), [node.args[0]], set[Node]()
+        while stack and len(seen) < REACH:
+            n = stack.pop()
+            if n in rows and n.attributes["axes"] == node.attributes["axes"] and n.args[0].type.shape == shapes[1]:
+                rows[node] = rows[n]
+                break
+            if n not in seen and n.type.shape in shapes:
+                seen.add(n)
+                stack += n.args
+        rows.setdefault(node, []).append(node)
+    return [*{id(row): row for row in rows.values()}.values()]
+
+
+def _rebuilt(graph: Graph, taken: Collection[Node], shapes: Collection[Shapes], parts: Parts) -> Graph:
+    """The graph with ``taken`` in two stages. What was reshaped for them, of ``shapes``, is computed as it was before:
+    its dimensions are then those of its readers."""
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        if old in taken:
+            found = _divided(_on(args[0].args[0] if _is_reshaped(args[0], shapes) else args[0], old), parts)
+            assert found is not None
+            return _shaped(found[-1], old.type.shape)
+        if old.op == "reshape" and args[0].op == "reshape" and args != old.args:
+            return _shaped(args[0].args[0], old.type.shape)
+        reshaped = [a for a in args if _is_reshaped(a, shapes)]
+        if reshaped and classify.is_elementwise(old):
+            before = reshaped[0].args[0].type.shape
+            own = [_in_shape(a, before, old.type.shape, shapes) for a in args]
+            if None not in own:
+                made = ops.node(old.op, *(a for a in own if a is not None), **old.attributes)
+                return _shaped(made, old.type.shape)
+        return old if args == old.args else ops.node(old.op, *args, **old.attributes)
+
+    return rewrite(graph, change, within=True)
+
+
+def _is_reshaped(node: Node, shapes: Collection[Shapes]) -> bool:
+    return node.op == "reshape" and (node.args[0].type.shape, node.type.shape) in shapes
+
+
+def _in_shape(node: Node, before: Shape, after: Shape, shapes: Collection[Shapes]) -> Node | None:
+    """An operand of an element-wise operator as it is before the reshape of all; None where it has no such form."""
+    if _is_reshaped(node, shapes) and node.args[0].type.shape == before and node.type.shape == after:
+        return node.args[0]
+    return _shaped(node, (1,) * len(before)) if node.type.is_fixed and node.type.elements == 1 else None
+
+
+def _shaped(node: Node, shape: Shape) -> Node:
+    return node if node.type.shape == shape else ops.node("reshape", node, shape=shape)
+
+
+def _is_alone(node: Node, units: int) -> bool:
+    """Is a node a reduction, of sizes that are known, to fewer results than there are units?"""
+    if node.op != "reduce" or not node.args[0].type.is_fixed or is_static(node):
+        return False
+    return node.type.elements < units
+
+
+def _source(x: Node) -> Node:
+    """The value of which ``x``, or an operand of as many elements of the element-wise operators before it, is a
+    reshape; ``x`` itself where nothing is reshaped."""
+    node = x
+    for _ in range(REACH):
+        if node.op == "reshape":
+            return node.args[0] if node.args[0].type.is_fixed else x
+        alike = [a for a in node.args if not a.is_const and a.type.shape == x.type.shape]
+        if not alike or not classify.is_elementwise(node):
+            break
+        node = alike[0]
+    return x
+
+
+def _is_costly(node: Node) -> bool:
+    """Is each element computed by a function that should not be repeated for nothing?"""
+    if not node.args or not classify.is_elementwise(node):
+        return False
+    return any(FUNCTIONS[e.op].flops >= COSTLY for e in X.walk(formula(node).body) if e.op in FUNCTIONS)
+
+
+def _on(x: Node, node: Node) -> Node:
+    """The reduction ``node`` on ``x``, of the dimensions that a reshape made the reduced ones; on its own operand where
+    they are not whole dimensions of ``x``."""
+    shape, bounds = node.args[0].type.bounds, x.type.bounds
+    if shape == bounds:
+        return ops.node("reduce", x, **node.attributes)
+    axes: list[int] = []
+    for axis in node.attributes["axes"]:
+        before, extent = prod(shape[:axis]), shape[axis]
+        first = next((d for d in range(len(bounds)) if prod(bounds[:d]) == before and bounds[d] > 1), None)
+        last = next((d for d in range(len(bounds)) if prod(bounds[: d + 1]) == before * extent), None)
+        if first is None or last is None:
+            return ops.node("reduce", node.args[0], **node.attributes)
+        axes += range(first, last + 1)
+    return ops.node("reduce", x, combine=node.attributes["combine"], axes=tuple(sorted({*axes})))
+
+
+def _seconds(model: CostModel, units: int, block: Block) -> float:
+    """Seconds of a reduction of which each result is the work of one of ``units``."""
+    results, device = block.output.type.elements, model.device
+    if device is None or not model.on_gpu:
+        return model.rates.launch + model.barrier + max(model.limits(block)) / min(units, results)
+    rounds = ceil(block.nodes[0].args[0].type.elements / results / LOADED) * ceil(results / units)
+    waiting = rounds * device.costs.tensor_tile.copy_latency / (device.gpu.clock_mhz * 1e6)
+    return model.rates.launch + max(waiting, model.limits(block)[1])
+
+
+def _block(node: Node) -> Block:
+    """The kernel of a reduction, with the scaling of its result."""
+    nodes = (node,) if node.op == "reduce" else (node.args[0], node)
+    derived = Composer().compose(node, nodes.__contains__)
+    return Block(node, nodes, derived, kind_of(derived))
+
+
+def _divided(node: Node, parts: Parts) -> tuple[Node, Node, Node] | None:
+    """A reduction in two: that to partial results, that of these, and the latter in the type of ``node``.
+
+    Partial results keep the outermost of the reduced dimensions, or equal parts of one; None where they would be too
+    many or too few.
+    """
+    (x,), axes, bounds = node.args, node.attributes["axes"], node.args[0].type.bounds
+    terms, fewest = prod(bounds[d] for d in axes), -(-parts.fewest // node.type.elements)
+    most = min(MOST, terms // TERMS)
+    if is_float(node.type.dtype) and DTYPES[node.type.dtype].itemsize < 4:
+        x = ops.node("cast", x, to="f32")
+    whole = [axes[:k] for k in range(1, len(axes))] + [(d,) for d in axes[1:] if len(axes) > 1]
+    kept = [part for part in whole if fewest <= prod(bounds[d] for d in part) <= most]
+    if kept:
+        best = min(kept, key=lambda part: abs(prod(bounds[d] for d in part) - parts.each * fewest))
+        inner, outer = tuple(d for d in axes if d not in best), best
+    else:
+        found = next(((d, n) for d in axes if (n := _equal(bounds[d], fewest, most, parts.each)) is not None), None)
+        if found is None:
+            return None
+        axis, count = found
+        x = ops.node("reshape", x, shape=(*bounds[:axis], count, bounds[axis] // count, *bounds[axis + 1 :]))
+        inner, outer = tuple(d + (d >= axis) for d in axes), (axis,)
+    combine = node.attributes["combine"]
+    first = ops.node("reduce", x, combine=combine, axes=inner)
+    if combine != "add" or not is_float(first.type.dtype):
+        second = ops.node("reduce", first, combine=combine, axes=outer)
+        return first, second, second
+    # Stored as means, or nearly so, they are in the range of their terms, where devices store 16 bits.
+    scale = 2.0 ** round(log2(x.type.elements / first.type.elements))
+    first = ops.node("mul", first, constant(np.array(1 / scale, DTYPES[first.type.dtype])))
+    second = ops.node("reduce", first, combine="add", axes=outer)
+    result = ops.node("mul", second, constant(np.array(scale, DTYPES[first.type.dtype])))
+    return (
+        first,
+        second,
+        result if result.type.dtype == node.type.dtype else ops.node("cast", result, to=node.type.dtype),
+    )
+
+
+def _equal(extent: int, fewest: int, most: int, each: int) -> int | None:
+    """The number of equal parts of a dimension, nearest to that which keeps every unit busy."""
+    divisors = [d for d in range(fewest, min(extent, most) + 1) if extent % d == 0]
+    return min(divisors, key=lambda d: (abs(d - each * fewest), d), default=None)
