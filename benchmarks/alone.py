@@ -5,13 +5,15 @@ The module that does the job is called with two paths: the job, and the row that
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,17 @@ def alone(module: str, job: Mapping[str, Any], patience: float) -> Row:
             ended = f"it took more than {patience:.0f} s"
         row: Row = json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else {"step": "start"}
     return {**row, "error": ended} if ended else row
+
+
+def serve(run: Callable[[Mapping[str, Any], Path], None], document: str | None) -> None:
+    """The other side of `alone`: do the job of the command line with ``run``, in as much ``memory`` as the job says."""
+    p = argparse.ArgumentParser(description=(document or "").partition("\n")[0])
+    p.add_argument("job", type=Path)
+    p.add_argument("row", type=Path)
+    options = p.parse_args()
+    job = json.loads(options.job.read_text(encoding="utf-8"))
+    resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
+    run(job, options.row)
 
 
 def write(row: Row, target: Path) -> None:

@@ -1,7 +1,7 @@
 """Bounds beside those of auto_LiRPA, by the same method (CROWN) in one process: widths, and the time of both.
 
-`python -m benchmarks.certify.peers MODEL[:EPS]...` bounds the outputs of sequential networks (dense layers,
-convolutions, ReLU) for inputs near a drawn one, or near many at once with `--boxes`. auto_LiRPA is installed, or on
+`python -m benchmarks.certify.peers MODEL[:EPS]...` bounds the outputs of networks (dense layers, convolutions, ReLU,
+sums of two values) for inputs near a drawn one, or near many at once with `--boxes`. auto_LiRPA is installed, or on
 PYTHONPATH (github.com/Verified-Intelligence/auto_LiRPA). Both have one thread, take turns, and the least of `--repeat`
 times of the processor counts. ``--write`` writes the page.
 """
@@ -35,35 +35,57 @@ Bounded = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
 def layers(model: onnx.ModelProto) -> Any:
-    """A sequential network in torch, with the layers of a model."""
+    """A network in torch, with the layers of a model: the results of nodes by name, and sums of two of them."""
     from torch import nn, tensor
 
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    made: list[Any] = []
-    nodes = list(model.graph.node)
+    made: dict[str, Any] = {}
+    steps: list[tuple[Any, list[str], str]] = []
+    nodes, same = list(model.graph.node), {}
     for n, after in [*pairwise(nodes), (nodes[-1], None)]:
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in n.attribute}
         weights = [known[i] for i in n.input if i in known]
+        given = [same.get(i, i) for i in n.input if i not in known]
+        layer: Any = None
         if n.op_type == "Relu":
-            made.append(nn.ReLU())
+            layer = nn.ReLU()
         elif n.op_type in ("Flatten", "Reshape"):
-            made.append(nn.Flatten())
+            layer = nn.Flatten()
         elif n.op_type in ("Gemm", "MatMul"):
             w = weights[0] if attributes.get("transB") else weights[0].T
-            layer: Any = nn.Linear(w.shape[1], w.shape[0])
+            layer = nn.Linear(w.shape[1], w.shape[0])
             bias = weights[1] if len(weights) > 1 else np.zeros(w.shape[0], np.float32)
             if len(weights) == 1 and after is not None and after.op_type == "Add":
                 bias = next(known[i] for i in after.input if i in known)
             layer.weight.data, layer.bias.data = tensor(w.copy()), tensor(bias.reshape(-1).copy())
-            made.append(layer)
         elif n.op_type == "Conv":
             w, pads = weights[0], attributes.get("pads", [0, 0, 0, 0])
             layer = nn.Conv2d(w.shape[1], w.shape[0], w.shape[2:], attributes.get("strides", [1, 1]), pads[:2])
             layer.weight.data, layer.bias.data = tensor(w.copy()), tensor(weights[1].copy())
-            made.append(layer)
-        elif n.op_type != "Add" and not (n.op_type == "Sub" and not weights[0].any()):
-            raise SystemExit(f"{n.op_type} is no layer of a sequential network")
-    return nn.Sequential(*made)
+        elif n.op_type == "Add" and len(given) == 2:
+            layer = None
+        elif n.op_type == "Add" or (n.op_type == "Sub" and not weights[0].any()):
+            same[n.output[0]] = given[0]  # a bias, which its layer has
+            continue
+        else:
+            raise SystemExit(f"{n.op_type} is no layer of such a network")
+        if layer is not None:
+            made[f"layer{len(made)}"] = layer
+        steps.append((layer, given, n.output[0]))
+
+    class Layers(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.made = nn.ModuleDict(made)
+
+        def forward(self, x: Any) -> Any:
+            values: dict[str, Any] = {}
+            for layer, given, name in steps:
+                a, *more = (values.get(g, x) for g in given)
+                values[name] = a + more[0] if layer is None else layer(a)
+            return values[name]
+
+    return Layers()
 
 
 def theirs(model: onnx.ModelProto, x: np.ndarray, eps: float) -> Bounded:
@@ -73,7 +95,7 @@ def theirs(model: onnx.ModelProto, x: np.ndarray, eps: float) -> Bounded:
 
     torch.set_num_threads(1)
     network = layers(model)
-    is_dense = not any(isinstance(layer, torch.nn.Conv2d) for layer in network)
+    is_dense = not any(isinstance(layer, torch.nn.Conv2d) for layer in network.modules())
     center = torch.tensor(x.reshape(len(x), -1) if is_dense else x)
     bounded = BoundedModule(network, torch.empty_like(center[:1]), verbose=False)
     given = BoundedTensor(center, PerturbationLpNorm(norm=np.inf, eps=eps))

@@ -1,8 +1,9 @@
 """Verdicts on the properties of VNN-COMP: how many are decided, in how much time, with each violation run again.
 
 `python -m benchmarks.certify.verdicts FOLDER --seconds 116 --json acasxu.json` decides the instances that a folder of
-VNN-COMP lists in NAME_instances.csv (network, property, time limit); `--part 1/2` takes each second one. A violation
-counts only where the compiled code, asked once more, meets a forbidden condition inside the box.
+VNN-COMP lists in NAME_instances.csv (network, property, time limit); `--part 1/2` takes each second one, `--only` those
+with such names. A violation counts only where the compiled code, asked once more, meets a forbidden condition inside
+the box.
 `python -m benchmarks.certify.verdicts --write docs/results/certify.md FILE.json...` writes the page.
 """
 
@@ -106,6 +107,7 @@ def main() -> None:
     parser.add_argument("given", nargs="+", type=Path, help="folders of VNN-COMP; with --write, files of --json")
     parser.add_argument("--seconds", type=float, default=116.0)
     parser.add_argument("--part", default="1/1", help="K/N: each N-th instance from the K-th on")
+    parser.add_argument("--only", default="", help="a regular expression that NETWORK PROPERTY is searched for")
     parser.add_argument("--processor", action="store_true", help="seconds are those of the processor, not of a clock")
     parser.add_argument("--json", type=Path, help="the file of verdicts")
     parser.add_argument("--facts", default="", help="with --write, a sentence about the machine")
@@ -121,7 +123,8 @@ def main() -> None:
     made: dict[Path, tuple[Network, Built]] = {}
     rows = []
     for folder in asked.given:
-        for network, property in instances(folder)[first - 1 :: step]:
+        listed = [pair for pair in instances(folder) if re.search(asked.only, " ".join(p.name for p in pair))]
+        for network, property in listed[first - 1 :: step]:
             if network not in made:
                 built = build(network)
                 made = {network: (network_of(built.stages.plan, built.program, built.options, any_order=True), built)}

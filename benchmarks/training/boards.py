@@ -6,7 +6,7 @@ The keyword spotter and the network of visual wake words with stochastic gradien
 qemu, which counts an instruction as a nanosecond. One line a network, device and update: KiB of arena, state and sample
 and of all of them, the instructions of a step, and those of a step on all weights over it; then its instructions beside
 those of an answer, which is the forward pass that every step makes, and the same share. A step is built for 256 KiB;
-where none fits there, for as much as it takes, and the line says so.
+where none fits there, for the first of some larger memories in which one does, and the line says so.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ NETWORKS = {
     "mobilenet_vww": (96 * 96 * 3, ("last:1", "last:2", "bias", "all")),
 }
 ROOM = 256 << 10
+LARGER = (512 << 10, 768 << 10, 64 << 20)
 SECONDS = 300.0
 PROGRAM = """
 #include "ec_board.h"
@@ -81,16 +82,19 @@ class Step:
 
 
 def measured(name: str, update: str, device_name: str, folder: Path) -> Step:
-    """A step that was built for 256 KiB, or for any memory where none fits."""
+    """A step that was built for 256 KiB, or for more where none fits."""
     device, floats = load_device(device_name), NETWORKS[name][0]
     asked: dict[str, Any] = {
         "loss": "cross_entropy", "update": update, "device": device_name, "optimizer": "sgd:lr=0.01,momentum=0.9",
         "compile": False, "weights": "array",
     }  # fmt: skip
-    try:
-        built, fits = edgec.build(models_folder() / FILES[name], folder / "out", ram=ROOM, **asked), True
-    except UsageError:
-        built, fits = edgec.build(models_folder() / FILES[name], folder / "out", ram=64 << 20, **asked), False
+    for room in (ROOM, *LARGER):
+        try:
+            built, fits = edgec.build(models_folder() / FILES[name], folder / "out", ram=room, **asked), room == ROOM
+            break
+        except UsageError:
+            if room == LARGER[-1]:
+                raise
     lock = read_lock(built.folder)
     facts = lock["training"]
     program = PROGRAM.replace("FLOATS", str(floats)).replace("ANSWERS", str(facts["classes"]))

@@ -3,7 +3,8 @@
     python -m benchmarks.trust.covering [--seconds 20] [--limit COUNT] [--only PATTERN]
 
 Needs `pip install coverage`. A record of each test file lies in the cache folder, and a run goes on after those that
-are there; files come in an order that makes every prefix a fair sample.
+are there; files come in an order that makes every prefix a fair sample. Where the project has changed since, the copy
+follows it, and so do recorded lines that moved; test files that changed are recorded anew.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 from benchmarks import ROOT
 from benchmarks.networks.catalog import models_folder
 from benchmarks.networks.wheels import default_cache
+from benchmarks.trust.refresh import refresh
 from benchmarks.trust.warm import Warm
 
 #: Folders of the project that no test reads.
@@ -74,6 +76,12 @@ def test_files(copy: Path) -> list[str]:
     found = sorted(str(p.relative_to(copy)) for p in (copy / "tests").rglob("test_*.py"))
     Random("files").shuffle(found)
     return found
+
+
+def modules(copy: Path) -> list[str]:
+    """The modules of the package, whose functions are what is recorded: lines of files run before any test does."""
+    paths = (p.relative_to(copy) for p in (copy / "edgec").rglob("*.py") if p.stem not in ("__init__", "__main__"))
+    return sorted(".".join(p.with_suffix("").parts) for p in paths)
 
 
 def record_of(cache: Path, test_file: str) -> Path:
@@ -157,8 +165,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.fresh:
         shutil.rmtree(options.cache / "records", ignore_errors=True)
     copy = tree(options.cache, options.fresh)
+    refresh(copy, options.cache / "records")
     todo = [f for f in test_files(copy) if fnmatch(f, options.only) and not record_of(options.cache, f).is_file()]
-    warm = Warm(copy, environment(copy))
+    warm = Warm(copy, environment(copy), modules(copy))
     for k, file in enumerate(todo[: options.limit], 1):
         print(f"{k}/{len(todo)} {file}: {record(options.cache, warm, file, options.seconds)}", flush=True)
     return 0

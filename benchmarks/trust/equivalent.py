@@ -19,6 +19,7 @@ REASONS = {
     "prices": "numbers in functions that predict times (named for `seconds`, `cycles`, `price`), which were fitted",
     "chance": "the boundary of a comparison with a random number, or with a fraction that is a chosen threshold: no "
     "value meets it but by accident",
+    "asserted": "what weakens an `assert`, which states what holds already: a condition less, or its boundary",
     "truth": "numbers from 1 on below `bool(...)`: one more is as true",
 }  # fmt: skip
 _WORDS = {"progress", "_progress", "print", "warn", "_told"}
@@ -38,10 +39,11 @@ def reason(node: ast.AST) -> str | None:
             return "words"
         case ast.keyword(arg=name) if name in _DECLARED:
             return "declared"
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float() as number)):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if (number := _number(value)) is not None:
             return _named(name, number)
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=numbers)) if len(names) == len(numbers):
-            plain = [(n.id, v.value) for n, v in zip(names, numbers) if _is_plain(n, v)]
+            found = [(n.id, _number(v)) for n, v in zip(names, numbers) if isinstance(n, ast.Name)]
+            plain = [(name, number) for name, number in found if number is not None]
             whys = [_named(name, number) for name, number in plain] if len(plain) == len(names) else [None]
             return whys[0] if all(whys) else None
         case ast.Call(func=ast.Name(id="bool"), args=[ast.Call(args=[*_, ast.Constant(value=int() as number)])]):
@@ -49,9 +51,14 @@ def reason(node: ast.AST) -> str | None:
     return None
 
 
-def _is_plain(name: ast.expr, value: ast.expr) -> bool:
-    is_number = isinstance(value, ast.Constant) and isinstance(value.value, (int, float))
-    return isinstance(name, ast.Name) and is_number
+def _number(value: ast.expr) -> float | None:
+    """The number that an expression writes down, as 32 << 20 does; None where it is none."""
+    match value:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.BinOp(left=ast.Constant(value=int() as times), op=ast.LShift(), right=ast.Constant(value=int() as by)):
+            return times << by
+    return None
 
 
 def _named(name: str, number: float) -> str | None:
@@ -68,6 +75,16 @@ def predicts(node: ast.AST) -> bool:
     if not isinstance(node, ast.FunctionDef) or not _PRICE.search(node.name):
         return False
     return isinstance(node.returns, ast.Name) and node.returns.id == "float"
+
+
+def asserted(node: ast.Assert) -> list[ast.expr]:
+    """The conditions of an `assert` of which a change may show: those it joins, or both sides of a strict boundary."""
+    match node.test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return [part for v in values for part in asserted(ast.Assert(v))]
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.Gt()], comparators=others):
+            return [left, *others]
+    return [node.test]
 
 
 def boundary(node: ast.Compare) -> str | None:

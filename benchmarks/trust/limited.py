@@ -1,15 +1,27 @@
 """A plugin of pytest that begins no test after some seconds of the processor, and runs the quick ones first.
 
+Where there are several files, no test of one begins after it has had a third of these seconds: others may be nearer. A
+test that takes many times the seconds by itself has met a loop without an end, and fails.
+
 python -m pytest -p benchmarks.trust.limited --begin-within 20 tests/ir
 """
 
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from benchmarks import ROOT
+
+#: Files that share the seconds, of many.
+FILES = 3
+#: Times the seconds that one test may take, of its own process.
+TIMES = 4.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,19 +43,40 @@ class Limit:
     def __init__(self, seconds: float) -> None:
         self.seconds, self.until = seconds, float("inf")
         self.cut = False
+        self.share = seconds
+        self.spent: dict[Path, float] = {}  # by test file
+        self.path: Path | None = None  # of the test that began last
+        self.begun = 0.0
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         costly = set((ROOT / "tests" / "costly.txt").read_text(encoding="utf-8").split())
         items.sort(key=lambda item: item.nodeid.partition("[")[0] in costly)
+        self.share = self.seconds / min(FILES, max(1, len({item.path for item in items})))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self) -> bool | None:
-        self.until = min(self.until, processor_seconds() + self.seconds)
-        if processor_seconds() > self.until:
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        now = processor_seconds()
+        self.until = min(self.until, now + self.seconds)
+        if self.path is not None:
+            self.spent[self.path] = self.spent.get(self.path, 0.0) + now - self.begun
+        self.path, self.begun = item.path, now
+        if now > self.until or self.spent.get(item.path, 0.0) > self.share:
             self.cut = True
-            return True  # done with: it is neither run nor reported
-        return None
+            pytest.skip("the time is over")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        signal.signal(signal.SIGPROF, _endless)
+        signal.setitimer(signal.ITIMER_PROF, TIMES * self.seconds, self.seconds)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _endless(number: int, frame: FrameType | None) -> None:
+    pytest.fail("a loop without an end")
 
 
 def processor_seconds() -> float:

@@ -14,7 +14,7 @@ from copy import copy as shallow
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.trust.equivalent import boundary, predicts, reason
+from benchmarks.trust.equivalent import asserted, boundary, predicts, reason
 
 #: Folders whose lines count.
 SOURCES = ("edgec", "rewrite_rules")
@@ -93,6 +93,10 @@ def _changes(node: ast.AST, fitted: bool = False) -> Iterator[tuple[ast.expr | a
     """
     fitted = fitted or predicts(node)
     if isinstance(node, _SKIPPED) or reason(node) is not None or (fitted and isinstance(node, ast.Constant)):
+        return
+    if isinstance(node, ast.Assert):
+        for condition in asserted(node):
+            yield from _changes(condition, fitted)
         return
     if isinstance(node, (ast.expr, ast.stmt)):
         for kind, new in _others(node):

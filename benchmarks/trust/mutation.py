@@ -50,17 +50,20 @@ TIMES, LEAST = 12.0, 300.0
 def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: float) -> list[str]:
     """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files.
 
+    A line of no function runs where its file is imported first, whatever the test: any test of the file may mind it.
     Files that are named for the module, or import it, come after those that execute the line and share its time.
     """
-    for line in range(mutant.line, mutant.last_line + 1):
-        if found := covered.tests(mutant.file, line, seconds / 2):
-            files = {test.partition("::")[0] for test in found}  # others may be newer than the records
-            return [*found, *(f for f in named_for(copy, mutant.file) if f not in files)]
-    of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
     is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
-    if found := covered.some(of_file, seconds) if is_module_level else []:
-        return found
-    return near(copy, mutant.file)
+    if is_module_level:
+        of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
+        found = covered.some(of_file, seconds / 2)
+    else:
+        lines = range(mutant.line, mutant.last_line + 1)
+        found = next(filter(None, (covered.tests(mutant.file, line, seconds / 2) for line in lines)), [])
+    if not found:
+        return near(copy, mutant.file)
+    files = {test.partition("::")[0] for test in found}  # others may be newer than the records
+    return [*found, *(f for f in named_for(copy, mutant.file) if f not in files)]
 
 
 def _lines_of_functions(path: Path) -> set[int]:
@@ -88,7 +91,7 @@ class Judge:
         while True:
             with planted(mutant, self.copy):
                 by = self.failed(tests, unsound)
-            if by is None or self.is_sound(by):
+            if by is None or self.is_sound(by, tests, unsound):
                 break
             unsound.append(by)
         found = {"tests": tests[:4], "seconds": round(time.monotonic() - begun, 1)}
@@ -107,12 +110,15 @@ class Judge:
         lines = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         return lines[0].partition(" - ")[0].partition(" ")[2] if lines else f"exit code {code}"
 
-    def is_sound(self, test: str) -> bool:
-        """Does it pass where no mutant is? What is no test (a crash, a limit of time) is taken to."""
+    def is_sound(self, test: str, tests: list[str], without: Sequence[str]) -> bool:
+        """Does it pass among the same tests where no mutant is? What is no test (a crash, a limit of time) is taken to.
+
+        Among them, as a test may fail because of one before it.
+        """
         if "tests/" not in test:
             return True
         if test not in self.sound:
-            self.sound[test] = self.failed([test]) is None
+            self.sound[test] = self.failed(tests, without) != test
             self.known.write_text(json.dumps(self.sound, indent=0), encoding="utf-8")
         return self.sound[test]
 

@@ -24,7 +24,7 @@ from benchmarks import ROOT
 from benchmarks.alone import Row, read_rows
 from benchmarks.table import markdown
 from benchmarks.trust.cases import CASES
-from benchmarks.trust.covering import default_folder, tree
+from benchmarks.trust.covering import default_folder, record_of, test_files, tree
 from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.mutants import everywhere
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED
@@ -38,10 +38,18 @@ PARTS = 2
 FAULTS, MISTAKES = "Faults planted in built networks", "Mistakes planted in edgec"
 
 
-def page(planted: Mapping[str, Row], mutants: Sequence[Row], rules: Mapping[str, Any]) -> str:
-    """The Markdown page of rows by name of planted faults, rows of mutants, and rules by name."""
+def page(
+    planted: Mapping[str, Row],
+    mutants: Sequence[Row],
+    rules: Mapping[str, Any],
+    recorded: tuple[int, int] | None = None,
+) -> str:
+    """The Markdown page of rows by name of planted faults, rows of mutants, and rules by name.
+
+    ``recorded`` are the numbers of test files whose lines are known, and of all.
+    """
     parts = ["# Trust\n", "Written by `python -m benchmarks.trust.page`, from rows of the commands named below.\n"]
-    return "\n".join([*parts, *_planted(planted), *_mutation(mutants), *_proofs(rules), *_elsewhere()])
+    return "\n".join([*parts, *_planted(planted), *_mutation(mutants, recorded), *_proofs(rules), *_elsewhere()])
 
 
 def sampled(rows: Mapping[str, Row], order: Iterable[str]) -> dict[str, Row]:
@@ -84,7 +92,7 @@ def _planted(rows: Mapping[str, Row]) -> Iterable[str]:
         yield markdown(["network", "fault"], late, text_columns=2) + "\n"
 
 
-def _mutation(rows: Sequence[Row]) -> Iterable[str]:
+def _mutation(rows: Sequence[Row], recorded: tuple[int, int] | None) -> Iterable[str]:
     found = Counter(r["verdict"] for r in rows)
     yield f"## {MISTAKES}\n"
     yield (
@@ -104,6 +112,9 @@ def _mutation(rows: Sequence[Row]) -> Iterable[str]:
         f"{found[LIVED]} live, and {found[UNREACHED]} are in lines that no recorded test executes. The goal of 90 % is "
         f"{'met' if found[KILLED] >= 0.9 * len(rows) else 'missed'}.\n"
     )
+    if recorded is not None and recorded[0] < recorded[1]:
+        known, every = recorded
+        yield f"Lines of {known} of {every} test files were recorded; for other lines, the nearest were run.\n"
     folders: dict[str, Counter[str]] = {}
     for r in rows:
         folders.setdefault("/".join(r["file"].split("/")[:-1][:PARTS]), Counter())[r["verdict"]] += 1
@@ -152,7 +163,9 @@ def main(arguments: list[str] | None = None) -> int:
     planted, mutants = (read_rows(options.cache / name) for name in (PLANTED, MUTANTS))
     if mutants:
         mutants = sampled(mutants, (m.name for m in everywhere(tree(options.cache), options.seed)))
-    text = page(planted, list(mutants.values()), rules)
+    copy = tree(options.cache)
+    known = [f for f in test_files(copy) if record_of(options.cache, f).is_file()]
+    text = page(planted, list(mutants.values()), rules, (len(known), len(test_files(copy))))
     if options.write is not None and options.write.is_file():
         missing = [title for title, rows in ((FAULTS, planted), (MISTAKES, mutants)) if not rows]
         text = kept(text, options.write.read_text(encoding="utf-8"), missing)

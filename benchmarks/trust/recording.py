@@ -20,7 +20,7 @@ from benchmarks.trust.limited import processor_seconds
 from benchmarks.trust.mutants import SOURCES
 
 #: Tests that a line keeps, of the quickest and of the narrowest.
-KEPT = 4
+KEPT = 8
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,8 @@
     echo '{"arguments": ["-q", "tests/ir/test_index.py"], "seconds": 60}' | python -m benchmarks.trust.warm
 
 It reads a line of JSON for each run and answers with one: the exit code, or null where the run took longer than its
-``seconds`` by the clock, and what pytest printed. Nothing of the package itself is imported before the copy is made.
+``seconds`` by the clock, and what pytest printed. Of the package itself those modules are imported before the copy is
+made that arguments name.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ PACKAGES = (
 
 
 class Warm:
-    """Such a process, in the folder of a project and with an environment."""
+    """Such a process, in the folder of a project and with an environment; ``modules`` are imported beforehand too."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.trust.warm"], cwd=folder, env=dict(environment), text=True,
+            [sys.executable, "-m", "benchmarks.trust.warm", *modules], cwd=folder, env=dict(environment), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
@@ -95,7 +96,7 @@ def _ended(child: int, seconds: float) -> int | None:
 
 
 def main() -> int:
-    for name in PACKAGES:
+    for name in (*PACKAGES, *sys.argv[1:]):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     answers = os.fdopen(os.dup(1), "w")

@@ -7,14 +7,11 @@ Emulation takes a thousand times as long as a GPU, so that networks of more than
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.alone import Row, write
+from benchmarks.alone import Row, serve, write
 from benchmarks.zoo.single import built_in, check
 from edgec.errors import EdgecError
 from edgec.report.facts import macs
@@ -49,13 +46,7 @@ def run(job: Mapping[str, Any], target: Path) -> None:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    p.add_argument("job", type=Path)
-    p.add_argument("row", type=Path)
-    options = p.parse_args()
-    job = json.loads(options.job.read_text(encoding="utf-8"))
-    resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
-    run(job, options.row)
+    serve(run, __doc__)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import onnxruntime
 
 from edgec import api
@@ -20,6 +21,8 @@ from edgec.execute.samples import random_inputs
 
 #: Sets of random inputs that static quantization takes its ranges from, unless told otherwise.
 SAMPLES = 4
+#: The first operator set in which scales are of channels.
+CHANNELS = 13
 
 
 def write(variant: str, source: Path, target: Path, samples: int = SAMPLES) -> None:
@@ -53,7 +56,8 @@ def _quantized(source: Path, target: Path, how: str, samples: int) -> None:
 
     with tempfile.TemporaryDirectory(prefix="edgec-zoo-") as folder:
         ready = Path(folder) / "ready.onnx"
-        q.shape_inference.quant_pre_process(str(source), str(ready), skip_symbolic_shape=True)
+        onnx.save(_with_axes(onnx.load(source)), ready)
+        q.shape_inference.quant_pre_process(str(ready), str(ready), skip_symbolic_shape=True)
         if how == "dynamic":
             q.quantize_dynamic(ready, target)
             return
@@ -61,6 +65,12 @@ def _quantized(source: Path, target: Path, how: str, samples: int) -> None:
         sets = (random_inputs(graph, seed) for seed in range(samples))
         form = {"qdq": q.QuantFormat.QDQ, "qoperator": q.QuantFormat.QOperator}[how]
         q.quantize_static(ready, target, _Reader(sets), quant_format=form, per_channel=True)
+
+
+def _with_axes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in an operator set with scales of channels, which the quantizer writes into any."""
+    used = next((o.version for o in proto.opset_import if not o.domain), CHANNELS)
+    return onnx.version_converter.convert_version(proto, CHANNELS) if used < CHANNELS else proto
 
 
 class _Reader:
