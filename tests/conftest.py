@@ -11,6 +11,7 @@ import pytest
 
 from edgec.cli import command
 from edgec.device import toolchain
+from edgec.ir import memory
 from edgec.report import record as records
 
 pytest_plugins = ("skips", "drawn")
@@ -30,6 +31,12 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     chance.begin(item.nodeid)
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> None:
+    """A test begins as a build does: which variables formulas have must not depend on the tests before it."""
+    memory.forget()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -41,6 +41,7 @@ from small_graphs import (
     weights,
 )  # fmt: skip
 from sparse_cases import sparse
+from sweep_cases import sweeps
 from transpose_cases import transposes, turned
 
 from edgec import ops
@@ -324,6 +325,7 @@ GROUPS = {
         scattering,
         selection,
         sparse,
+        sweeps,
         transposes,
         turned,
     )

@@ -218,11 +218,14 @@ def recurring() -> Iterator[Named]:
     yield "lstm of no sequence", graph(recurrence(CELLS["lstm"], 3, 0, 4), relu(value("z", 2)))
 
 
-def attention_gradients(outer: tuple[int, ...], m: int, n: int, k: int, d: int, *mask: Node) -> Node:
+def attention_gradients(outer: tuple[int, ...], m: int, n: int, k: int, d: int, *mask: Node, parts: int = 1) -> Node:
     """The gradients of attention of heads ``outer``, whose operands are inputs; queries are small, as if scaled."""
     query, key, v = value("q", *outer, m, k), value("k", *outer, n, k), value("v", *outer, n, d)
     query = ops.node("mul", query, number(0.5 * k**-0.5))
-    return ops.node("attention_gradients", query, key, v, value("g", *outer, m, d), value("p", *outer, m), *mask)
+    apart = {"parts": parts} if parts > 1 else {}
+    return ops.node(
+        "attention_gradients", query, key, v, value("g", *outer, m, d), value("p", *outer, m), *mask, **apart
+    )
 
 
 def by_statistics(outer: tuple[int, ...], m: int, n: int, k: int, d: int, *mask: Node, scale: float = 1.0) -> Graph:
@@ -277,6 +280,9 @@ def attending() -> Iterator[Named]:
     sizes = ((1, 1, 1, 1), (63, 49, 5, 16), (64, 48, 16, 7), (65, 47, 33, 1), (130, 101, 20, 70), (5, 300, 64, 64))
     for m, n, k, d in sizes:
         yield f"gradients of attention {m}x{n}x{k}x{d}", graph(attention_gradients((2,), m, n, k, d))
+    for m, parts in ((128, 2), (197, 2), (300, 4), (17, 2), (3, 2)):
+        found = attention_gradients((3,), m, 53, 12, 20, parts=parts)
+        yield f"gradients of attention to {m} queries in {parts} parts", graph(found)
     yield "gradients of attention without heads", graph(attention_gradients((), 70, 50, 8, 8))
     yield "gradients of attention of no heads", graph(attention_gradients((0,), 3, 5, 4, 4), relu(value("z", 2)))
     outer, m, n = (2, 3), 70, 100

@@ -17,7 +17,7 @@ import edgec
 from benchmarks.matrix import __main__ as matrix
 from benchmarks.matrix import page, single
 from benchmarks.matrix.cells import DEVICES, OPTIONS, Cell, cells, drawn
-from benchmarks.matrix.peers import four_bits
+from benchmarks.matrix.peers import cosine, four_bits, loss
 
 #: Share of all cells that a run of the tests tries. Another seed: EDGEC_MATRIX_SEED=7 pytest tests/benchmarks.
 SHARE, SEED = 0.1, int(os.environ.get("EDGEC_MATRIX_SEED", "23"))
@@ -162,6 +162,37 @@ def test_groups_of_weights_have_sixteen_levels() -> None:
         assert np.abs(group - plain).max() <= 1.01 * np.abs(plain).max() / 8
 
 
+def test_a_mixed_network_keeps_its_bound_where_it_was_calibrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert judged("convolutions", "mixed", "host", tmp_path)["verdict"] == "right"
+    monkeypatch.setattr(single, "cosine", lambda got, want: min(cosine(got, want), 0.9989))
+    assert judged("convolutions", "mixed", "host", tmp_path)["verdict"] == "wrong"
+
+
+def test_a_bad_peer_excuses_no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much the peer's quantizer loses, compiled code computes its own mixed network."""
+    computed = single._results
+    monkeypatch.setattr(single, "_peer", lambda *_: [{}])
+    monkeypatch.setattr(single, "loss", lambda got, want: 0.9 if got == [{}] else loss(got, want))
+    assert judged("convolutions", "mixed", "host", tmp_path)["verdict"] == "right"
+    off = 1.2
+    monkeypatch.setattr(
+        single, "_results", lambda *given: [{n: off * a for n, a in out.items()} for out in computed(*given)]
+    )
+    assert judged("convolutions", "mixed", "host", tmp_path)["verdict"] == "wrong"
+
+
+def test_cosines_are_of_the_worst_output() -> None:
+    want = {"a": np.array([3.0, 4.0]), "b": np.array([1.0, 0.0]), "n": np.array([1]), "z": np.zeros(2)}
+    assert cosine(want, want) == pytest.approx(1.0)
+    assert cosine({**want, "a": 2 * want["a"], "n": np.array([7])}, want) == pytest.approx(1.0)
+    assert cosine({**want, "b": np.array([3.0, 4.0])}, want) == pytest.approx(0.6)
+    assert cosine({**want, "b": np.array([np.nan, 0.0])}, want) == 0.0
+    open_ = {**want, "b": np.array([1.0, np.nan, np.inf])}
+    assert cosine(open_, open_) == pytest.approx(1.0)
+
+
 def test_a_run_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(attention(), tmp_path / "net.onnx")
     given = ["--cache", str(tmp_path / "cache"), "--file", str(tmp_path / "net.onnx"), "--only", "host"]
@@ -170,7 +201,9 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFixt
     assert matrix.main([*given, "--only", "threads", "--page", str(tmp_path / "matrix.md")]) == 0
     assert not capsys.readouterr().out
     written = (tmp_path / "matrix.md").read_text()
-    assert "| threads | 1 | 1 |" in written and f"benchmarks.matrix --page {tmp_path / 'matrix.md'}\n" in written
+    assert (
+        "| threads | 1 | 1 |" in written and f"benchmarks.matrix --cells 0 --page {tmp_path / 'matrix.md'}\n" in written
+    )
 
 
 def test_the_page_counts_and_groups() -> None:
@@ -181,6 +214,8 @@ def test_the_page_counts_and_groups() -> None:
         {**usual, "name": "c", "verdict": "wrong", "loss": 0.5, "allowed": 0.1},
         {**usual, "name": "d", "step": "run", "error": "killed by SIGSEGV"},
     ]
+    rows += [{**usual, "name": n, "verdict": "right", "set": "s", "seed": 3, "code": "abc"} for n in "ef"]
     text = page.text(rows)
-    assert "| int8 | 4 |  | 2 | 1 | 1 |  |" in text and "| 2 | node 'a' needs 3 bytes | a |" in text
+    assert "4 of commit unknown, 2 of commit abc" in text and "--set s --cells 2 --seed 3\n" in text
+    assert "| int8 | 6 | 2 | 2 | 1 | 1 |  |" in text and "| 2 | node 'a' needs 3 bytes | a |" in text
     assert "| c | 5.0e-01 | 1.0e-01 |  |" in text and "killed by SIGSEGV" in text

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -50,10 +54,12 @@ def test_every_mutant_is_one_change_that_python_reads(tmp_path: Path) -> None:
         ("def f(progress):\n    progress('a', 1 / 2)\n", "words"),
         ("@dataclass(frozen=True)\nclass A:\n    pass\n", "declared"),
         ("SECONDS = 20.5\n", "patience"),
+        ("SECONDS = 32 << 20\n", "patience"),
         ("_DOUBLINGS, _HALVINGS = 6, 8\n", "searches"),
         ("def seconds_of(a) -> float:\n    return 3e-5\n", "prices"),
         ("def f(a):\n    return a < 1e-6\n", "chance"),
         ("def f(a):\n    return bool(a.get('sorted', 1))\n", "truth"),
+        ("def f(a):\n    assert a.b and (a.c < a.d and a.e)\n", "asserted"),
     ],
 )
 def test_equivalent_places_have_no_mutants(text: str, reason: str, tmp_path: Path) -> None:
@@ -62,7 +68,7 @@ def test_equivalent_places_have_no_mutants(text: str, reason: str, tmp_path: Pat
     found = mutants(tmp_path, "m.py")
     assert {m.kind for m in found} <= ({"constant"} if reason == "chance" else set())
     like = {"drawn(random": "drawn(x", "progress(": "store(", "frozen": "other", "SECONDS": "LANES", "1e-6": "1.0"}
-    like |= {"HALVINGS": "LANES", "seconds_of": "width_of"}
+    like |= {"HALVINGS": "LANES", "seconds_of": "width_of", "assert": "return"}
     for old, new in {**like, "bool(": "int("}.items():
         text = text.replace(old, new)
     (tmp_path / "m.py").write_text(text, encoding="utf-8")
@@ -97,6 +103,14 @@ def test_tests_of_the_line_are_run(tmp_path: Path) -> None:
     covered = Covering(1, seconds, {"m.py": {4: ["slow", "quick"], 2: ["other"]}})
     by_line = {m.line: chosen(m, covered, tmp_path, 2.0) for m in mutants(tmp_path, "m.py")}
     assert by_line == {4: ["quick"], 6: []}
+
+
+def test_a_line_of_no_function_is_minded_by_any_test_of_the_file(tmp_path: Path) -> None:
+    """Whichever test imported the file first."""
+    (tmp_path / "m.py").write_text("MOST = 3\n\n\ndef f(a):\n    return a < MOST\n", encoding="utf-8")
+    covered = Covering(1, {"a::first": 0.1, "b::other": 0.2}, {"m.py": {1: ["a::first"], 5: ["b::other"]}})
+    by_line = {m.line: chosen(m, covered, tmp_path, 2.0) for m in mutants(tmp_path, "m.py")}
+    assert by_line == {1: ["a::first", "b::other"], 5: ["b::other"]}
 
 
 def test_files_of_tests_come_in_turns_the_narrowest_first() -> None:
@@ -186,7 +200,43 @@ def test_a_section_without_rows_stays_as_it_was() -> None:
 
 
 def test_the_first_test_begins_however_long_it_took_to_collect(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([100.0, 100.0, 101.0, 101.0, 103.0, 103.0])
+    clock = iter([100.0, 101.0, 103.0])
     monkeypatch.setattr(limited, "processor_seconds", lambda: next(clock))
     limit = limited.Limit(2.0)
-    assert [limit.pytest_runtest_protocol() for _ in range(3)] == [None, None, True] and limit.cut
+    limit.pytest_collection_modifyitems(items := [_item("tests/a.py", k) for k in range(3)])
+    assert [_begins(limit, item) for item in items] == [True, True, False] and limit.cut
+
+
+def test_files_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of three files has a third; one that is alone has all."""
+    clock = iter([0.0, 2.0, 4.0, 4.0, 5.0])
+    monkeypatch.setattr(limited, "processor_seconds", lambda: next(clock))
+    limit = limited.Limit(9.0)
+    limit.pytest_collection_modifyitems(items := [_item(f"tests/{name}.py", 0) for name in "aaabc"])
+    assert [_begins(limit, item) for item in items] == [True, True, False, True, True]
+
+
+def test_what_is_left_out_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Fixtures of a file are taken down although its last tests do not begin."""
+    text = "import pytest, time\n@pytest.fixture(scope='module')\ndef x():\n    yield 1\n"
+    tests = "".join(f"def test_{k}(x):\n    sum(range(3_000_000))\n" for k in range(4))
+    for name in "abc":
+        (tmp_path / f"test_{name}.py").write_text(text + tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.trust.limited", "--begin-within", "0.03"]
+    ran = subprocess.run(
+        [*command, "-p", "no:cacheprovider", str(tmp_path)], capture_output=True, text=True, check=False,
+        cwd=Path(limited.__file__).parents[2],
+    )  # fmt: skip
+    assert ran.returncode == 0 and "skipped" in ran.stdout and "passed" in ran.stdout, ran.stdout
+
+
+def _begins(limit: limited.Limit, item: Any) -> bool:
+    try:
+        limit.pytest_runtest_setup(item)
+    except pytest.skip.Exception:
+        return False
+    return True
+
+
+def _item(path: str, number: int) -> Any:
+    return SimpleNamespace(path=Path(path), nodeid=f"{path}::test_{number}")

@@ -65,6 +65,18 @@ def _images() -> Graph:
     return g.graph(node("matmul", g.relu(node("matmul", a, g.weights(50, 31))), g.weights(31, 3)))
 
 
+def _residual() -> Graph:
+    """Sums of ways with and without layers, one within another, in pictures and in rows, before bends and not."""
+    x = g.relu(_conv(g.value("x", 1, 3, 8, 7), 6, 3, stride=2))
+    a = g.relu(_conv(x, 5, 3))
+    b = g.relu(node("add", _conv(a, 7, 3), _conv(a, 7, 1, pad=(0, 0))))
+    inner = g.relu(_dense(_flat(b), 13, 0.2))
+    h = g.relu(_dense(inner, 13))
+    within = node("add", _dense(g.relu(_dense(h, 13)), 13), node("tanh", h))
+    outer = _dense(g.relu(node("add", _dense(inner, 13), node("mul", _dense(g.relu(within), 13), g.weights(13)))), 9)
+    return g.graph(_dense(g.relu(node("add", outer, outer)), 3))
+
+
 def _domain(net: Network, count: int) -> Domain:
     (n,) = net.inputs.values()
     center, eps = (
@@ -94,12 +106,12 @@ def _apart(make: Callable[[], Graph], boxes: int) -> float:
 
 
 @pytest.mark.parametrize("boxes", [1, 3])
-@pytest.mark.parametrize("make", [_convolutions, _layers, _images])
+@pytest.mark.parametrize("make", [_convolutions, _layers, _images, _residual])
 def test_bounds_are_those_of_rows_node_by_node(make: Callable[[], Graph], boxes: int) -> None:
     assert _apart(make, boxes) < 1e-9
 
 
-@pytest.mark.parametrize("make", [_convolutions, _layers, _images])
+@pytest.mark.parametrize("make", [_convolutions, _layers, _images, _residual])
 def test_no_drawn_input_leaves_the_bounds(make: Callable[[], Graph]) -> None:
     graph = make()
     center = RANDOM.standard_normal(graph.inputs[0].type.shape).astype(np.float32)
@@ -179,9 +191,74 @@ def test_rows_without_a_compiler_pass_node_by_node(monkeypatch: pytest.MonkeyPat
     assert not any(net.ways.values())
 
 
-def test_branches_have_no_way_in_code() -> None:
-    x = _dense(g.value("x", 1, 6), 9)
-    net = network(g.graph(_dense(node("add", g.relu(_dense(g.relu(x), 9)), g.relu(x)), 3)))
+def test_ways_that_part_pass_in_compiled_code() -> None:
+    net = network(_residual())
     _bounds(net, _domain(net, 1))
     (n,) = net.outputs.values()
-    assert net._way(n) is None and networks.descent(n, net.rules, net.fixed, 1) is None
+    way = net._way(n)
+    assert way is not None and len(way.route.sums) >= 3 and way.route.depth == 2
+    assert all(way is not None for way in net.ways.values())
+
+
+def test_a_way_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted mistake: rows that come the second way are not added to those that came the first."""
+    monkeypatch.setitem(descent._KINDS, "meet", descent._PLACE)
+    assert _apart(_residual, 1) > 1e-3
+
+
+def test_rows_that_are_kept_too_late_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted mistake: both ways of a sum begin with rows of the first one's end."""
+    monkeypatch.setitem(descent._KINDS, "turn", descent._KEEP)
+    assert _apart(_residual, 1) > 1e-3
+
+
+def test_what_rows_lose_where_they_meet_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of 1 / 3 and of 3 meet at inputs of great values: the bound is wider by what their sum rounds."""
+    monkeypatch.setattr(rules, "lost", lambda *_: np.zeros(()))
+    for module in (rules, domain):
+        monkeypatch.setattr(module, "U64", 0.0)
+    x = g.relu(_dense(g.value("x", 1, 4), 5))
+    graph = g.graph(node("matmul", node("add", x, node("mul", x, g.weights(5))), g.weights(5, 2)))
+    net = network(graph)
+    (n,), (given,) = net.outputs.values(), net.inputs.values()
+    found = net.bounds(Domain({given: np.full((1, 1, 4), 1e3)}, {given: np.full((1, 1, 4), 1e3)}))
+    counted, _ = net._way(n).back(eye(n), found)  # type: ignore[union-attr]
+    found.points.clear()
+    way = net._way(n)
+    assert way is not None and way.route.met
+    way.route.met.clear()  # planted: it is not counted
+    other, _ = way.back(eye(n), found)
+    assert (counted < other).all()
+
+
+def _crossing(x: Node) -> Node:
+    a, b = g.relu(_dense(x, 9)), g.relu(_dense(x, 9))
+    return node("add", node("add", _dense(a, 9), b), node("add", _dense(b, 9), a))
+
+
+def _met_twice(x: Node) -> Node:
+    a = g.relu(x)
+    return node("add", g.relu(node("add", _dense(a, 9), a)), a)
+
+
+def _within_end(x: Node) -> Node:
+    a = g.relu(x)
+    return node("add", node("add", _dense(a, 9), a), a)
+
+
+@pytest.mark.parametrize(
+    ("make", "has_way"),
+    [(_met_twice, False), (_within_end, False), (_crossing, False), (lambda x: node("add", g.relu(x), x), True),
+     (lambda x: node("mul", g.relu(x), x), False)],
+)  # fmt: skip
+def test_ways_that_cross_have_no_way_in_code(make: Callable[[Node], Node], has_way: bool) -> None:
+    net = network(g.graph(_dense(make(_dense(g.value("x", 1, 6), 9)), 3)))
+    _bounds(net, _domain(net, 1))
+    (n,) = net.outputs.values()
+    assert (net._way(n) is not None) == has_way == (networks.descent(n, net.rules, net.fixed, 1) is not None)
+
+
+def test_ways_to_two_inputs_have_no_way_in_code() -> None:
+    net = network(g.graph(_dense(node("add", _dense(g.value("x", 1, 6), 9), _dense(g.value("z", 1, 4), 9)), 3)))
+    (n,) = net.outputs.values()
+    assert net._way(n) is None

@@ -12,12 +12,12 @@ from edgec.certify import maps, units
 from edgec.certify import network as networks
 from edgec.certify.backward import Backward
 from edgec.certify.bounds import Bounds
+from edgec.certify.cut import _Sides
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES, Place
 from edgec.certify.network import Network
 from edgec.certify.patches import Patch
 from edgec.certify.ranges import Range
-from edgec.certify.search import _Sides
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.registry import node
 

@@ -161,6 +161,16 @@ def test_timing_with_a_value_for_an_input(value: object, shape: tuple[int, ...],
     assert benched.max_rel == 0
 
 
+def test_timing_where_the_peer_takes_what_is_declared_the_first_time_alone(tmp_path: Path) -> None:
+    """onnxruntime allocates an output of any rank, and refuses to write there again."""
+    inputs = [helper.make_tensor_value_info("x", 1, [3, 4]), helper.make_tensor_value_info("n", 7, ["rank"])]
+    wrong = helper.make_tensor_value_info("y", 1, [1, "length"])
+    graph = helper.make_graph([helper.make_node("Reshape", ["x", "n"], ["y"])], "g", inputs, [wrong])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    built = edgec.build(model, tmp_path, values={"n": [2, 2, 3]}, shapes={"n": [3]})
+    assert edgec.bench(built, vs="onnxruntime", seconds=0.01, rounds=1).max_rel == 0
+
+
 @pytest.mark.parametrize("arguments", [{"vs": "tensorflow"}, {"rounds": 0}, {"seconds": 0.0}])
 def test_timing_refused(built: edgec.Built, arguments: dict[str, object]) -> None:
     with pytest.raises(UsageError):

@@ -61,6 +61,16 @@ def test_outputs_that_follow_their_inputs_keep_the_usual_ones(tmp_path: Path) ->
     assert checked.verdict == "ok" and not checked.unproven and not checked.notes
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_follows_no_scale_depends_on_its_inputs(seed: int, tmp_path: Path) -> None:
+    """The change is not in the direction of the inputs, which a norm takes out."""
+    nodes = (
+        helper.make_node("ReduceL2", ["x"], ["n"], axes=[1], keepdims=1), helper.make_node("Div", ["x", "n"], ["y"]),
+    )  # fmt: skip
+    checked = edgec.check(_model(tmp_path, *nodes), samples=1, seed=seed)
+    assert checked.verdict == "ok" and not checked.unproven
+
+
 def test_an_output_that_never_depends_on_its_inputs_is_told(tmp_path: Path) -> None:
     nodes = (
         helper.make_node("Mul", ["x", "huge"], ["z"]), helper.make_node("Tanh", ["z"], ["t"]),

@@ -12,7 +12,8 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.build import Built
-from edgec.check.lively import _lively
+from edgec.check.compare import compare
+from edgec.check.lively import _flat, _lively, _passes
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +62,44 @@ def test_noise_on_large_values_warns_of_nothing() -> None:
         warnings.simplefilter("error")
         for seed in range(4):
             assert _lively(np.full(8, 3e38, np.float32), np.random.default_rng(seed)).shape == (8,)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_softmax_of_many_raises_no_alarm(threads: int, tmp_path: Path) -> None:
+    """A maximum that is moved up leaves exponentials that no kernel tells from zero, and sums of them."""
+    nodes = [node("Flatten", ["x"], ["flat"]), node("Softmax", ["flat"], ["y"], axis=1)]
+    made = model(nodes, [tensor_input("x", [1, 64, 56, 56])], ["y"])
+    onnx.save(made, tmp_path / "net.onnx")
+    notes = edgec.check(edgec.build(tmp_path / "net.onnx", tmp_path / "built", threads=threads)).notes
+    assert not any("formula" in note for note in notes), notes
+
+
+def test_kernels_are_those_of_the_last_build(tmp_path: Path) -> None:
+    """The system's loader goes by names: a library that is built again is loaded by another."""
+    for width in (6, 40):
+        w = weights("w", np.random.default_rng(width).standard_normal((6, width)).astype(np.float32))
+        made = model([node("MatMul", ["x", "w"], ["y"])], [tensor_input("x", [3, 6])], ["y"], [w])
+        onnx.save(made, tmp_path / "net.onnx")
+        checked = edgec.check(edgec.build(tmp_path / "net.onnx", tmp_path / "built"), blocks=True)
+        assert checked.ok and checked.blocks and all(b.ok for b in checked.blocks)
+        assert not any("formula" in note for note in checked.notes)
+
+
+@pytest.mark.parametrize(("steps", "count", "passes"), [(1, 5, True), (1, 50, False), (129, 1, False), (16, 1, True)])
+def test_rounded_integers_far_off_are_wrong_however_few(steps: int, count: int, passes: bool) -> None:
+    """A bound that is not kept shows in the elements that reach it: 255 becomes 126."""
+    want = np.full(1000, 140, np.uint8)
+    got = want.copy()
+    got[:count] -= steps
+    assert _passes(compare("min", got, want), got, want, 1.0, 1e-4) == passes
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_small_integers_are_flat_and_reach_their_ends(dtype: type[np.number]) -> None:
+    random = np.random.default_rng(5)
+    drawn = [_flat(np.zeros((4, 5, 6), dtype), random) for _ in range(12)]
+    along = [tuple(bool((x != x.take([0], d)).any()) for d in range(3)) for x in drawn]
+    assert max(map(sum, along)) == 1 and len({*along}) >= 3
+    ends = np.iinfo(dtype)
+    assert all(x.dtype == dtype for x in drawn)
+    assert sum(ends.min in x for x in drawn) > 3 and sum(ends.max in x for x in drawn) > 3

@@ -152,3 +152,10 @@ def test_dynamic_products_are_of_bytes_and_stand_outliers(tmp_path: Path) -> Non
     wanted, got = (run(g, {"x": values})["y"] for g in (rows, narrow))
     for a, b in zip(wanted, got):  # a row of outliers is nobody else's
         assert np.abs(a - b).max() <= 0.03 * np.abs(a).max()
+
+
+def test_noise_is_a_share_of_the_signal() -> None:
+    ones, nothing = np.ones(4, np.float32), np.zeros(4, np.float32)
+    assert noise([ones], [ones]) == 0 and noise([nothing], [nothing]) == 0
+    assert noise([nothing], [ones]) == 1 and noise([ones], [nothing]) == 1
+    assert noise([2 * ones, ones], [ones, ones]) == pytest.approx(4 / 20)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -22,7 +23,7 @@ from edgec.compress.layers import Layer, layers_of, results
 from edgec.compress.max_loss import MaxLoss
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import METHODS, Statistics, chosen, repaired
-from edgec.compress.prune.levels import _taken, advice, furthest, ordered
+from edgec.compress.prune.levels import _taken, furthest, ordered
 from edgec.compress.prune.operands import candidates, prunable
 from edgec.compress.prune.scheme import kept, parsed
 from edgec.errors import CheckError, UsageError
@@ -181,7 +182,7 @@ def figure(graph: Graph, samples: list[Mapping[str, np.ndarray]]) -> float:
 def test_data_make_up_for_what_is_lost(tmp_path: Path) -> None:
     path = data(tmp_path, 24)
     fresh = [{"x": RANDOM.standard_normal((1, 16, 10, 10)).astype(np.float32)} for _ in range(4)]
-    options = {"start": "simplify", "compile": False, "prune": "vector", "sparsity": 0.5}
+    options = {"start": "simplify", "compile": False, "prune": "vector", "sparsity": 0.5, "device": "x86_64_avx512"}
     by_data = edgec.build(GRAPH, tmp_path / "a", calibrate=path, **options)
     alone = edgec.build(GRAPH, tmp_path / "b", **options)
     assert alone.stages["compress"].pruned.report.method == "magnitude"
@@ -368,7 +369,28 @@ def test_operators_without_a_form_in_onnx_are_named() -> None:
         runnable(graph(ops.node("argsort", x, axis=1, descending=False)))
 
 
-def test_advice_where_nothing_is_gained_is_possible() -> None:
-    """Two of four are always half of the weights, and a vector is as wide as it is."""
-    assert "--sparsity" in advice(parsed("vector", 16)) and "--prune vector" not in advice(parsed("vector", 16))
-    assert "more zeros" not in advice(parsed("2:4", 16)) and "--prune vector" in advice(parsed("2:4", 16))
+REFUSED = (
+    ("host_pocl", {"prune": "vector"}), ("host_pocl", {"prune": "2:4"}), ("cuda_sm86", {"prune": "block=8x4"}),
+    ("cuda_sm86", {"prune": "block=2x2", "sparsity": 0.9}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("device, given", REFUSED)
+def test_advice_where_nothing_is_gained_is_true(device: str, given: dict[str, Any]) -> None:
+    """A hint with options builds with them; where it says that nothing gains, all zeros are refused."""
+    model = runnable(GRAPH)
+    asked = {"device": device, "compile": False} | ({} if given["prune"] == "2:4" else {"sparsity": 0.5}) | given
+    with pytest.raises(UsageError, match="gains nothing on this device") as refusal:
+        edgec.build(model, **asked)
+    hint = refusal.value.hint
+    assert hint is not None
+    if "leave out --prune" in hint:
+        for zeros in ({"prune": "vector", "sparsity": 0.9}, {**asked, "sparsity": 0.9}):
+            if zeros["prune"] != "2:4":
+                with pytest.raises(UsageError, match="gains nothing"):
+                    edgec.build(model, **{**asked, **zeros})
+        return
+    words = hint.partition(" gains")[0].split()
+    options = {name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2])}
+    assert "sparsity" in options
+    edgec.build(model, **{**asked, **options, "sparsity": float(options["sparsity"])})

@@ -16,6 +16,7 @@ from edgec.compress import OBSERVERS, Request, observe
 from edgec.compress import compress as compressed
 from edgec.compress.calibrate import CalibrationWarning, samples
 from edgec.compress.observe import quantized, scale_and_zero
+from edgec.device.load import load_device
 from edgec.errors import UsageError
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, constant, placeholder
@@ -167,7 +168,8 @@ def test_the_best_observer_is_that_of_the_least_noise_behind(tmp_path: Path) -> 
     np.savez(path, x=values)
     noises = {}
     for name in ("minmax", "best"):
-        report = compressed(graph, Request("int8", path, name, corrections=())).report
+        request = Request("int8", path, name, corrections=(), device=load_device("x86_64_avx512_vnni"))
+        report = compressed(graph, request).report
         assert report is not None and report.observer == name
         noises[name] = report.layers[0].noise
     assert noises["best"] < 0.5 * noises["minmax"]

@@ -287,13 +287,25 @@ def test_bare_metal_has_no_shared_libraries(tmp_path: Path) -> None:
 
 
 @needs_gcc
-def test_a_program_that_memory_does_not_hold_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("region", "helps"), [("FLASH", "--quantize int8"), ("WEIGHTS", "--quantize"), ("RAM", "--ram")]
+)
+def test_a_program_that_memory_does_not_hold_is_refused_with_what_it_lacks(
+    region: str, helps: str, tmp_path: Path
+) -> None:
+    """The hint is about the memory that lacks, and no other."""
     script, source = tmp_path / "small.ld", tmp_path / "main.c"
-    script.write_text("MEMORY { FLASH (rx) : ORIGIN = 0, LENGTH = 4 }\nSECTIONS { .text : { *(.text*) } > FLASH }\n")
+    script.write_text(
+        f"MEMORY {{ {region} (rx) : ORIGIN = 0, LENGTH = 4 }}\nSECTIONS {{ .text : {{ *(.text*) }} > {region} }}\n"
+    )
     source.write_text('int table[1000] __attribute__((section(".text.table"))) = {1};\nint main(void) { return 0; }\n')
     flags = ["-nostdlib", "-static", f"-Wl,-T,{script}"]
-    with pytest.raises(ToolchainError, match=r"does not fit into the device: it takes 4,\d+ more bytes of FLASH"):
+    with pytest.raises(
+        ToolchainError, match=rf"does not fit into the device: it takes 4,\d+ more bytes of {region}"
+    ) as e:
         compile_program(pick_compiler(HOST, "gcc"), HOST, [source], tmp_path / "program", extra_flags=flags)
+    assert e.value.hint is not None and e.value.hint.startswith(helps)
+    assert ("--ram" in e.value.hint) == (region == "RAM") != ("--quantize" in e.value.hint)
 
 
 @needs_gcc

@@ -15,7 +15,7 @@ from edgec.cli.main import main
 from edgec.errors import UsageError
 from edgec.execute.executor import run_graph
 from edgec.execute.samples import random_inputs
-from edgec.fuse.stripes import in_stripes
+from edgec.fuse.stripes import head_of, in_stripes
 from edgec.options import resolve
 from edgec.pipeline.context import Context
 from edgec.report.fit import fit
@@ -75,7 +75,7 @@ def test_every_cut_and_count_gives_the_same_bits(rows: int, stride: int) -> None
         if cut.op not in ("max", "add", "concat") or cut.type.rank != 4:
             continue
         for count in {n for n in (2, 3, cut.type.shape[2]) if 1 < n <= cut.type.shape[2]}:
-            striped = in_stripes(graph, cut, count)
+            striped = in_stripes(graph, head_of(cut), count)
             (found,) = run_graph(striped, arrays).values()
             assert np.array_equal(found, want)
             assert cut not in striped.nodes()

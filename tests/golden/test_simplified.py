@@ -21,7 +21,7 @@ from edgec.rewrite.prove import instances_of
 
 FOLDER = Path(__file__).with_name("simplified")
 #: Instances of each rule; all of them are outputs of one graph.
-INSTANCES = 2
+INSTANCES = 8
 
 
 def line(rule: Rule) -> str:

@@ -16,6 +16,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from kept_graphs import shown
 
 from benchmarks.rules.near import neighbors
 from edgec.errors import EdgecError
@@ -35,18 +36,6 @@ def graphs(rule: Rule) -> list[Node]:
     random = Random(f"where {rule.name}")
     own = list(dict.fromkeys(instances_of(rule, random)))[:INSTANCES]
     return [*own, *(near for node in own for near in neighbors(node, random, NEIGHBORS))]
-
-
-def shown(root: Node) -> str:
-    """Operators, types, attributes, and the first values of constants to three digits."""
-    names: dict[Node, int] = {}
-    parts = []
-    for n in topological([root]):
-        of = n.value.reshape(-1)[:6].tolist() if n.op == "const" else dict(n.attrs)
-        values = [f"{v:.3g}" for v in of] if isinstance(of, list) else of
-        parts.append(f"{n.op} {n.type} {values} {[names[a] for a in n.args]}")
-        names[n] = len(names)
-    return "\n".join(parts)
 
 
 def costs(node: Node) -> str:

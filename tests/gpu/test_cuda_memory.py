@@ -8,14 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import RANDOM
 from emulated import Emulated, emulate
-from small_graphs import constant, graph, relu, value
+from small_graphs import constant, graph, number, relu, total, transpose, value
 
 from edgec import ops
 from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
+from edgec.ir import evaluate
+from edgec.ir.graph import Node
 from edgec.resources import data_folder
+from edgec.rewrite import simplify
 from edgec.schedule.build import schedule
 from edgec.schedule.options import ScheduleOptions
 
@@ -97,3 +101,19 @@ def test_products_in_fp32_read_no_copies_in_halves() -> None:
     for program, types in ((one, ["f32"]), (both, ["f32", "f16", "f32"])):
         assert [k.writes.dtype for k in program.kernels] == types
         assert any(b.space == "input" for b in program.kernels[0].reads)
+
+
+def test_norms_of_zeros_in_16_bits(tmp_path: Path) -> None:
+    """A row of zeros is multiplied with 1 over the guard of its norm, more than fp16 holds: it stays in fp32."""
+
+    def normed(x: Node) -> Node:
+        return ops.node("div", x, ops.node("max", ops.node("sqrt", total(ops.node("mul", x, x), 2)), number(1e-12)))
+
+    rows, columns = (normed(value(name, 1, 16, 600)) for name in "xy")
+    one, applied = simplify(graph(ops.node("matmul", rows, transpose(columns, 0, 2, 1))))
+    assert "scale_after_product" in {a.rule for a in applied}
+    given = {name: RANDOM.standard_normal((1, 16, 600)).astype(np.float32) for name in "xy"}
+    given["x"][0, 3] = 0
+    run = emulate({"norms": one}, tmp_path, replace(load_device("cuda_sm90"), precision="fp16"))["norms"]
+    assert isinstance(run, Emulated)
+    np.testing.assert_allclose(run(given)["y0"], evaluate.run(one, given)["y0"], atol=2e-3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from edgec.ir import expr as X
-from edgec.ir.vector import _decided_by, _has_sizes
+from edgec.ir.vector import _decided_by, _has_sizes, loads_beyond_choice, parts_beyond_choice
 
 
 def test_sizes_wherever_they_are() -> None:
@@ -23,3 +23,14 @@ def test_conditions_by_data_and_by_position() -> None:
     for one, two in product(parts, parts):
         found = _decided_by(X.call("lt", parts[one] * 3, parts[two] + 1))
         assert found == ("data" in (one, two), {one, two} != {"data"})
+
+
+def test_choices_that_share_branches_take_no_longer() -> None:
+    """There are 2^60 ways through 60 choices, each of which reads the one before it in both branches."""
+    place = X.var("i", 8)
+    x = X.load(type("Slot", (), {"elements": 8, "__hash__": object.__hash__})(), (place,), "f32")
+    for k in range(60):
+        below, above = (X.call("mul", x, X.const(k + by, "f32")) for by in (0.5, 1.5))
+        x = X.select(X.call("lt", x, X.const(float(k), "f32")), below, above)
+    assert not [*loads_beyond_choice(x)][1:]
+    assert all(e.dtype == "f32" for e in parts_beyond_choice(x))

@@ -67,12 +67,62 @@ def test_columns_are_reduced_along_what_is_contiguous() -> None:
     assert text == "map over [2], lanes along 40"
 
 
+def heads(x: Node, width: int) -> Node:
+    """Features of each head as rows over all tokens."""
+    _, tokens, features = x.type.shape
+    parts = ops.node("reshape", x, shape=(1, tokens, features // width, width))
+    return transpose(parts, 0, 2, 3, 1)
+
+
+def unit(x: Node) -> Node:
+    """Rows of length 1."""
+    size = ops.node("sqrt", total(ops.node("mul", x, x), x.type.rank - 1))
+    return ops.node("div", x, ops.node("max", size, number(1e-3)))
+
+
+@pytest.mark.parametrize("width", (12, 22))
+def test_norms_over_tokens_keep_the_features_contiguous(width: int) -> None:
+    """Of rows that lie across what a product stores, lanes run along its columns, and no result is scattered."""
+    made = ops.node("matmul", value("x", 1, 100, 16), weights(16, 4 * width))
+    q, k = (unit(heads(ops.node(op, made, number(2.0)), width)) for op in ("add", "mul"))
+    one = graph(ops.node("matmul", q, transpose(k, 0, 1, 3, 2)))
+    found = [text for text in described(one) if text.startswith(("map", "row"))]
+    assert found == [f"map over [4], lanes along {width}"] * 2
+
+
+def test_features_across_rows_of_a_result_are_lanes_all_the_same() -> None:
+    """A caller's array has tokens in its rows: lanes run along features, in runs of which heads are one."""
+    made = ops.node("exp", value("x", 1, 100, 48))
+    (text,) = described(graph(unit(heads(made, 12))))
+    assert text == "map over [], lanes along 48"
+
+
+def test_mixed_heads_have_lanes_along_their_keys() -> None:
+    """Products of few columns store rows along what their neighbors have contiguous, on both sides of a softmax."""
+    scores = ops.node("matmul", value("q", 1, 4, 40, 16), value("k", 1, 4, 16, 40))
+    mixed = ops.node("matmul", transpose(scores, 0, 2, 3, 1), weights(4, 4))
+    shares = softmax(transpose(mixed, 0, 3, 1, 2), 3)
+    again = transpose(ops.node("matmul", transpose(shares, 0, 2, 3, 1), weights(4, 4)), 0, 3, 1, 2)
+    first, before, row, after, last = described(graph(ops.node("matmul", again, value("v", 1, 4, 40, 16))))
+    assert before.startswith("contract M=4 N=40 K=4") and after.startswith("contract M=4 N=40 K=4")
+    assert row.startswith("row of 40") and first.startswith("contract M=40") and last.startswith("contract M=40")
+
+
 def test_channels_that_data_choose_places_of_are_lanes() -> None:
     """Of every place that data choose the channels lie side by side, though the result has places so."""
     image, weights = transpose(value("x", 40, 32), 1, 0), value("w", 24, 4)
     left, right = (ops.node("gather", image, value(p, 24, 4, dtype="i32"), axis=1) for p in "pq")
     (text,) = described(graph(total(ops.node("add", left, ops.node("mul", weights, right)), 2)))
     assert text == "map over [24], lanes along 32"
+
+
+def test_means_over_pixels_and_single_rows_are_shared_by_threads() -> None:
+    """Tasks of a mean are as short as its sums are long, and one row by weights is no task alone."""
+    pixels = transpose(value("x", 1, 3136, 256), 0, 2, 1)
+    (mean,) = kernels_of(graph(total(pixels, 2)))
+    assert (mean.schedule.describe, mean.schedule.lane_block) == ("map over [], lanes along 256", 16)
+    (row,) = described(graph(ops.node("matmul", value("r", 1, 2048), weights(2048, 64))))
+    assert row.startswith("contract M=1 N=64 K=2048, tile 1 rows x 4 vectors of 8")
 
 
 def test_tasks_of_interleaving_are_whole_rows() -> None:
@@ -185,6 +235,24 @@ def shifted(x: Node) -> Node:
     return ops.node("slice", y, starts=(0, 0, 0), steps=(1, 1, 1), shape=(heads, n, n))
 
 
+def cropped_phases(channels: int) -> Node:
+    """The result of a transposed convolution of step 2: phases side by side, without the border."""
+    made = conv(value("x", 1, 6, 9, 11), weights(4 * channels, 6, 1, 1))
+    phases = ops.node("reshape", made, shape=(1, channels, 2, 2, 9, 11))
+    whole = ops.node("reshape", transpose(phases, 0, 1, 4, 2, 5, 3), shape=(1, channels, 18, 22))
+    return ops.node("slice", whole, starts=(0, 0, 1, 1), steps=(1, 1, 1, 1), shape=(1, channels, 16, 20))
+
+
+@pytest.mark.parametrize("combine", ["min", "add"])
+def test_elements_between_phases_are_not_reduced_one_by_one(combine: str) -> None:
+    """Elements between others, at positions that are divided, are stored in order before all are reduced."""
+    kept = total(cropped_phases(4), 0, 1, 2, 3, combine=combine)
+    *_, stored, last = described(graph(kept))
+    assert stored.startswith("map") and last.startswith("rows of 4 x 16 x 20")
+    means = described(graph(total(cropped_phases(8), 2, 3, combine=combine)))
+    assert len(means) == 2 and not means[-1].endswith("scalar")
+
+
 def wider_by(channels: int) -> Node:
     """A convolution's result with channels of zeros behind its own, as in shortcuts without weights."""
     return pad(conv(value("x", 1, 6, 9, 9), weights(6, 6, 1, 1)), (0, channels), 0, 0)
@@ -211,3 +279,14 @@ def test_softmax_over_few_channels_has_lanes_along_pixels(channels: int, is_acro
     wide = convolved(channels) if not is_across else made
     (last,) = [s for k in kernels_of(graph(softmax(wide, 1))) for s in k.steps[-1:]][-1:]
     assert (last.template == "map") == is_across
+
+
+def test_sums_of_columns_leave_rows_as_they_are() -> None:
+    """As the gradient of a bias, beside a normalization of the rows that it sums up."""
+    x = value("x", 1, 197, 48)
+    slopes = layernorm(ops.node("mul", x, number(2.0)), 2)
+    (inner,) = (b for b in plan(graph(layernorm(slopes, 2), total(slopes, 1))).blocks if b.output is slopes)
+    found = innermost_dimensions(plan(graph(layernorm(slopes, 2), total(slopes, 1))))
+    assert found.get(inner.output, 2) == 2
+    sums = [d for d in described(graph(layernorm(slopes, 2), total(slopes, 1))) if "lanes along 48" in d]
+    assert sums, "lanes are results"

@@ -41,7 +41,7 @@ from edgec.errors import EdgecError
 from edgec.execute import invariants
 from edgec.execute.invariants import RepeatedWork, warn_of_repeats
 from edgec.fuse import grow, join, plan
-from edgec.ir import evaluate
+from edgec.ir import evaluate, vector
 from edgec.ir.graph import Graph, Node
 from edgec.schedule import choose
 from edgec.schedule import map as map_schedule
@@ -317,6 +317,18 @@ def test_what_a_price_decided_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> 
     program = schedule(plan(one), load_device("host"))
     with pytest.raises(RepeatedWork):
         warn_of_repeats(replace(program, choices={}))
+
+
+def test_what_all_branches_of_choices_compute_is_computed_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The angle of two numbers: one arctangent, whatever quadrant they are in."""
+    y, x = value("y", 61, 35), value("x", 61, 35)
+    angle = ops.node("atan", ops.node("div", y, x))
+    turned = [ops.node("add", angle, number(turn)) for turn in (3.14159, -3.14159)]
+    behind = ops.node("select", ops.node("lt", number(0.0), y), *turned)
+    one = graph(ops.node("select", ops.node("lt", x, number(0.0)), behind, angle))
+    check(one, "host", monkeypatch)
+    monkeypatch.setattr(vector, "_surely_computed", lambda *_: set())
+    rejected(one, monkeypatch)
 
 
 def test_choices_on_positions_are_counted_by_their_share() -> None:

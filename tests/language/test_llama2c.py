@@ -84,3 +84,27 @@ def test_refused(raw: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.bin").write_bytes(raw)
     with pytest.raises(ModelError, match=message):
         read_vocabulary(tmp_path / "tokenizer.bin", len(TEXTS))
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    path, whole = tmp_path / "tokenizer.bin", content()
+    for length in (*range(64), *range(len(whole) - 64, len(whole))):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ModelError, match=r"no vocabulary as llama2\.c writes it"):
+            read_vocabulary(path, len(TEXTS))
+
+
+def test_merges_come_by_their_scores(tmp_path: Path) -> None:
+    """Every way to put a piece together of two, the better piece first."""
+    (tmp_path / "tokenizer.bin").write_bytes(content())
+    found = read_vocabulary(tmp_path / "tokenizer.bin", len(TEXTS))
+    numbers = {t: k for k, t in reversed([*enumerate(TEXTS)])}
+    wanted = {
+        (numbers[t[:cut]], numbers[t[cut:]]): numbers[t]
+        for t in PIECES
+        for cut in range(1, len(t))
+        if t[:cut] in numbers and t[cut:] in numbers
+    }
+    assert {pair: token for pair, (_, token) in found.pairs.items()} == wanted
+    ranked = sorted(found.pairs.values())
+    assert [token for _, token in ranked] == sorted(wanted.values())

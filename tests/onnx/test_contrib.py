@@ -50,6 +50,7 @@ def scales(*shape: int) -> np.ndarray:
 
 
 def bytes_(*shape: int, dtype: type = np.uint8) -> np.ndarray:
+    """Any bytes. Signed ones of products are halved: without VNNI the peer saturates sums of two."""
     limits = np.iinfo(dtype)
     return RANDOM.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
 
@@ -146,7 +147,7 @@ ATTENTION = [
          (bytes_(2, 5, 12), bytes_(12, 36), BIASES, one(0.02), one(0.01), None, one(120, np.uint8), one(127, np.uint8)),
          HEADS, (1, 2, 3, 4, 6, 7)),
     Case("QAttention",
-         (bytes_(2, 5, 12), bytes_(12, 36, dtype=np.int8), BIASES, one(0.02), scales(36) * 0.1, ints(4, 5),
+         (bytes_(2, 5, 12), bytes_(12, 36, dtype=np.int8) // 2, BIASES, one(0.02), scales(36) * 0.1, ints(4, 5),
           one(120, np.uint8), np.zeros(36, np.int8), floats(2, 2, 3, 4, 4)), {**HEADS, "unidirectional": 1},
          (1, 2, 3, 4, 6, 7), outputs=(0, 1)),
 ]  # fmt: skip
@@ -236,7 +237,7 @@ def quantized_lstm(directions: int, batch: int, steps: int, inputs: int, hidden:
     """With states, biases and peepholes where there are two directions."""
     widths = (directions, 4 * hidden) if by_column else (directions,)
     dtype = np.int8 if by_column else np.uint8
-    weights = [bytes_(directions, n, 4 * hidden, dtype=dtype) for n in (inputs, hidden)]
+    weights = [bytes_(directions, n, 4 * hidden, dtype=dtype) // (2 if by_column else 1) for n in (inputs, hidden)]
     zeros = [np.zeros(widths, dtype) if by_column else bytes_(*widths) // 2 + 64 for _ in weights]
     fitted = [a for zero in zeros for a in ((scales(*widths) * 0.05).astype(np.float32), zero)]
     more: list[np.ndarray | None] = [None] * 5
@@ -281,16 +282,16 @@ QUANTIZED = [
     Case("NhwcMaxPool", (bytes_(2, 7, 9, 4, dtype=np.int8),), {"kernel_shape": [2, 2], "dilations": [2, 1]}),
     Case("QGemm", (bytes_(4, 7), one(0.02), one(99, np.uint8), bytes_(7, 5), one(0.03), one(130, np.uint8))),
     Case("QGemm",
-         (bytes_(7, 4), one(0.02), one(99, np.uint8), bytes_(5, 7, dtype=np.int8), scales(5), np.zeros(5, np.int8),
+         (bytes_(7, 4), one(0.02), one(99, np.uint8), bytes_(5, 7, dtype=np.int8) // 2, scales(5), np.zeros(5, np.int8),
           RANDOM.integers(-999, 999, 5).astype(np.int32), one(0.6), one(128, np.uint8)),
          {"transA": 1, "transB": 1, "alpha": 0.5}, (3, 4, 5), steps=1),
     Case("MatMulIntegerToFloat",
          (bytes_(2, 4, 7), bytes_(7, 5), one(0.02), one(0.03), one(99, np.uint8), one(130, np.uint8))),
     Case("MatMulIntegerToFloat",
-         (bytes_(4, 7), bytes_(7, 5, dtype=np.int8), one(0.02), scales(5), one(99, np.uint8), np.zeros(5, np.int8),
+         (bytes_(4, 7), bytes_(7, 5, dtype=np.int8) // 2, one(0.02), scales(5), one(99, np.uint8), np.zeros(5, np.int8),
           floats(5)), {}, (1, 3, 5)),
     Case("DynamicQuantizeMatMul", (floats(2, 4, 7), bytes_(7, 5), one(0.03), one(130, np.uint8), floats(5))),
-    Case("DynamicQuantizeMatMul", (floats(4, 7), bytes_(7, 5, dtype=np.int8), scales(5), np.zeros(5, np.int8)),
+    Case("DynamicQuantizeMatMul", (floats(4, 7), bytes_(7, 5, dtype=np.int8) // 2, scales(5), np.zeros(5, np.int8)),
          {}, (1,)),
     *(quantized_lstm(*sizes) for sizes in ((1, 1, 3, 4, 5), (2, 2, 4, 3, 6), (1, 1, 2, 5, 16, True))),
     Case("MatMulInteger16", (bytes_(3, 4, dtype=np.int16), bytes_(4, 2, dtype=np.int16) // 64)),

@@ -108,7 +108,7 @@ def test_words_of_a_graph_reach_no_code(name: str) -> None:
 
 def test_a_row_loads_its_own_reductions() -> None:
     """Another one ended in a KeyError, as did blocks of a kind that there is not in an AttributeError."""
-    x = value("x", 4, 8)
+    x = value("x", 4, 40)
     powers = ops.node("exp", ops.node("sub", x, ops.node("reduce", x, combine="max", axes=(1,))))
     shares = ops.node("div", powers, ops.node("reduce", powers, combine="add", axes=(1,)))
     found = made(graph(shares), load_device("x86_64_avx512"))
@@ -120,7 +120,7 @@ def test_a_row_loads_its_own_reductions() -> None:
         ('("reduction", 0)', '("x", 0)', none),
         ('reductions=(("max"', 'reductions=(("most"', "cannot hold"),
         ("loops=(`i0:4`", "loops=(`i0:4 + 1`", over),
-        ("address=`i0 * 8 + row`", "address=`i0 * 8 + walk0:8`", "no loop is over"),
+        ("address=`i0 * 40 + row`", "address=`i0 * 40 + walk0:40`", "no loop is over"),
     ):
         assert old in program.text, program.text
         with pytest.raises(ModelError, match=message):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from math import prod
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from onnx import AttributeProto, defs, helper
@@ -21,6 +22,7 @@ from onnx_reference import Rejected, Step, Tensor, Walk, leaf
 
 MOST = 12  # nodes
 ELEMENTS = 2000
+TRIES = 12  # of an operator by itself
 OPSETS = (9, 10, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21, 21, 23, 24, 26)
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 FLOAT = ("float32",) * 8 + ("float64", "float16")
@@ -208,9 +210,9 @@ class Maker:
         self.results += results
         return results
 
-    def step(self) -> None:
-        """One operator; nothing is added where the recipe does not come to a node that makes sense."""
-        key = self.pick(self.recipes)
+    def step(self, key: tuple[str, str] | None = None) -> None:
+        """One operator, any or that of a key; nothing is added where its recipe comes to no node that makes sense."""
+        key = key or self.pick(self.recipes)
         self.domain, self.loose = key[0], key in _LOOSE
         try:
             RECIPES[key](self, key[1])
@@ -281,3 +283,17 @@ def drawn(seed: int, number: int) -> Drawn:
             maker.step()
         if 3 <= len(maker.steps) <= MOST:
             return maker.finish()
+
+
+def alone(key: tuple[str, str], number: int) -> Drawn | None:
+    """Model ``number`` of an operator by itself; None where its recipe comes to none in an operator set."""
+    random = np.random.default_rng([number, crc32("/".join(key).encode())])
+    for _ in range(TRIES):
+        maker = Maker(random)
+        if key in maker.recipes:
+            maker.step(key)
+        if maker.steps:
+            made = tuple(maker.steps)
+            outputs = tuple(t.name for t in maker.results)
+            return Drawn(maker.opset, made, maker.leaves, maker.walk.tensors, outputs)
+    return None

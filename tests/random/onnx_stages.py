@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -142,11 +143,11 @@ def _difference(sample: Sample, drawn: Drawn, got: Arrays) -> str | None:
     return difference(drawn, got, _precise(sample, drawn)) if found else None
 
 
-def first_wrong(sample: Sample) -> tuple[str, str] | None:
-    """The first stage in numpy that is wrong, and how; errors count as well."""
+def first_wrong(sample: Sample, most: int | None = None) -> tuple[str, str] | None:
+    """The first stage in numpy that is wrong, of all or the first ``most``, and how; errors count as well."""
     name = "import"
     try:
-        for name, run in stages(sample):
+        for name, run in islice(stages(sample), most):
             for drawn in sample.sizes:
                 found = _difference(sample, drawn, run(drawn.feeds))
                 if found:

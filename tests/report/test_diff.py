@@ -27,7 +27,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The same network in floats and in bytes, as reports that were not measured."""
     found = []
     for precision in ("float", "int8"):
-        settings = Settings(quantize=precision, calibrate="random")
+        settings = Settings(quantize=precision, calibrate="random", device="x86_64_avx512_vnni")
         built = edgec.build(DIGITS, tmp_path_factory.mktemp(precision) / "net", compile=False, **settings)
         facts = measure.Facts(benched=None, seconds=[], checked=None)
         found.append(measure.describe(built, facts, settings={"quantize": precision}))
@@ -72,7 +72,7 @@ def test_the_command(documents: list[dict[str, Any]], tmp_path: Path, capsys: py
     with pytest.raises(SystemExit) as end:
         main(["diff", *folders, "--markdown", "--html", str(tmp_path / "diff.html")])
     assert end.value.code == 0 and (tmp_path / "diff.html").is_file()
-    assert capsys.readouterr().out.startswith("### digits on host")
+    assert capsys.readouterr().out.startswith("### digits on x86_64_avx512_vnni")
     with pytest.raises(SystemExit) as end:
         main(["diff", folders[0], str(tmp_path)])
     assert end.value.code == 2

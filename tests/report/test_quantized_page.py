@@ -57,7 +57,8 @@ def test_the_document_has_errors_by_cause_and_roofs(report: Path) -> None:
     document = read_document(report.parent)
     errors = document["errors"]
     assert errors["is_compressed"] and errors["ok"] and errors["inputs"] == "calibration"
-    assert errors["model_rel"] > errors["tolerance"] > errors["code_rel"], "compression is no rounding"
+    assert errors["tolerance"] > errors["code_rel"], "the code is right"
+    assert errors["model_rel"] > 10 * errors["code_rel"], "compression is no rounding, even of few layers in bytes"
     assert errors["fidelity"]["samples"] == 12 and not errors["fidelity"]["drawn"]
     assert 0 < errors["fidelity"]["rms"] < 0.2
     roofs = {r["computes"]: r["gflops"] for r in document["roofline"]["roofs"]}

@@ -11,7 +11,10 @@ import pytest
 from benchmarks.rules import guards
 from benchmarks.rules.guards import FOLDER, RULES, clauses, tried, wrong
 from edgec import ops
-from edgec.ir.graph import Node, constant
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
+from edgec.ir.graph import Node, constant, placeholder
+from edgec.ir.types import Type
 from edgec.rewrite.sample import given
 
 #: Clauses without which nothing was found wrong, one a line: of those that follow a tab and a number, so many instances
@@ -82,6 +85,13 @@ def turned_less(*zero: int) -> Node:
     return ops.node("matmul", ops.node("transpose", centered, perm=(*range(rank - 2), rank - 1, rank - 2)), y)
 
 
+def divided(dtype: str, op: str = "div", terms: Extent = 9) -> Node:
+    """A product of rows that are divided each by its own number."""
+    shapes: dict[str, tuple[Extent, ...]] = {"x": (2, terms), "y": (terms, 2), "s": (2, 1)}
+    x, y, s = (placeholder(name, Type(dtype, shape)) for name, shape in shapes.items())
+    return ops.node("matmul", ops.node(op, x, s), y)
+
+
 @pytest.mark.parametrize(
     ("rule", "just_inside", "just_outside"),
     [
@@ -91,6 +101,11 @@ def turned_less(*zero: int) -> Node:
         ("sum_before_shift", [shifted(), shifted(1)], [shifted(1, 1), shifted(3)]),
         ("draw_out_summand", [summed(100, "i8")], [summed(130, "i8"), summed(70000, "f16")]),
         ("draw_out_both_zero_points", [turned_less(), turned_less(1, 1)], [turned_less(1, 1, 1), turned_less(1, 5)]),
+        (
+            "scale_after_product",
+            [divided("f32"), divided("i32", "mul")],
+            [divided("i32"), divided("i8"), divided("f16")],
+        ),
         ("slice_inside_padding", [padded(2), padded(3)], [padded(0), padded(1), padded(4), padded(5)]),
     ],
 )
@@ -100,6 +115,15 @@ def test_at_the_border(rule: str, just_inside: list[Node], just_outside: list[No
         assert wrong(RULES[rule], node, replacement) is None
     for node in just_outside:
         assert not guards.proposed(RULES[rule], node)
+
+
+def test_sums_that_may_be_empty_keep_their_factors() -> None:
+    """A norm of nothing is 0, and 0 / 0 no number, where the sum of nothing is 0."""
+    rule = RULES["scale_after_product"]
+    for op in ("mul", "div"):
+        assert guards.proposed(rule, divided("f32", op, X.size("n", 1, 9)))
+        assert not guards.proposed(rule, divided("f32", op, X.size("n", 0, 9)))
+        assert not guards.proposed(rule, divided("f32", op, 0))
 
 
 @pytest.mark.parametrize("rule", ["compare_before_rising", "reduce_before_rising"])

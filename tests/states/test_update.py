@@ -140,7 +140,7 @@ def test_stays_inside_and_does_not_race(sanitizer: list[str], tmp_path: Path) ->
 
 def test_new_values_are_computed_where_they_belong() -> None:
     """The only kernels beside those of the rest copy a state to itself, which costs nothing in place."""
-    written = program_of(GRAPHS["one token"])
+    written = program_of(GRAPHS["one token"], target("x86_64_avx512").device)
     outputs = {b for _, b, _ in written.outputs}
     by = {b.name: [k for k in written.kernels if k.writes is b] for b in outputs}
     assert [k.template for k in by["k_new"]] == ["map", "contract"]

@@ -8,12 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from attention_cases import attention
 from compiled import Compiled, compile_graphs
 from emulated import Emulated, emulate
 from small_graphs import graph, value
+from small_models import model, node, tensor_input, weights
+from trained_models import floats
 
+import edgec
+from edgec.artifact.trainer import Trainer
+from edgec.check.training import batch_of, differences_of
 from edgec.device.load import load_device
 from edgec.differentiate import gradients
 from edgec.differentiate.attention import Blocks
@@ -67,3 +73,34 @@ def test_a_guard_keeps_gradients_finite_however_small_attention_is() -> None:
     found = evaluate.run(_attended(None, is_guarded=True), _given([-np.inf]))
     assert all(np.isfinite(x).all() for x in found.values())
     assert not found["y1"][:, 1::3].any() and found["y1"][:, 2::3].any()
+
+
+def test_slopes_of_queries_that_see_no_key(tmp_path: Path) -> None:
+    """A loss does not follow the scores of a query whose keys are all hidden, though it has their gradient."""
+    nodes = [
+        node("Cast", ["seen"], ["ones"], to=onnx.TensorProto.FLOAT),
+        node("Sub", ["one", "ones"], ["hidden"]),
+        node("Mul", ["hidden", "least"], ["mask"]),
+        node("MatMul", ["x", "wq"], ["q"]),
+        node("MatMul", ["x", "wk"], ["k"]),
+        node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "kt"], ["scores"]),
+        node("Add", ["scores", "mask"], ["masked"]),
+        node("Softmax", ["masked"], ["shares"], axis=-1),
+        node("MatMul", ["shares", "x"], ["mixed"]),
+        node("ReduceMean", ["mixed"], ["y"], axes=[1], keepdims=0),
+    ]
+    held = {
+        "one": np.float32(1), "least": np.float32(np.finfo(np.float32).min), "wq": floats(4, 4), "wk": floats(4, 4),
+    }  # fmt: skip
+    given = [
+        tensor_input("x", [1, 3, 4]),
+        onnx.helper.make_tensor_value_info("seen", onnx.TensorProto.INT64, [1, 3, 3]),
+    ]
+    network = model(nodes, given, ["y"], [weights(n, v) for n, v in held.items()])
+    built = edgec.build(network.SerializeToString(), tmp_path / "out", loss="mse", optimizer="sgd:lr=0.1")
+    with Trainer(built.folder, 1) as trainer:
+        batches = [batch_of(trainer, k) for k in range(40)]
+        batch = next(b for b in batches if not b[1].any(2).all() and b[1].any(2).any())
+        found = differences_of(trainer, batch)
+        assert found is not None and found < 1e-5

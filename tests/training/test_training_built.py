@@ -20,7 +20,8 @@ from trained_models import Unopened, convolutions, floats, linear, rooted
 import edgec
 from edgec import Trainer
 from edgec.artifact.folder import read_lock
-from edgec.check.training import InNumpy, batch_of, check_training
+from edgec.check.numpy_training import InNumpy
+from edgec.check.training import batch_of, check_training
 from edgec.cli.main import main
 from edgec.differentiate.losses import LOSSES
 from edgec.differentiate.optimizers import optimizer_of

@@ -56,17 +56,17 @@ def test_options_of_training_without_a_loss() -> None:
 
 
 def test_ram(tmp_path: Path) -> None:
-    """A step that does not fit is refused with the least that one takes, and that one fits."""
+    """A step that does not fit is refused with what is enough for a small one, and that one fits."""
     given: dict[str, Any] = {"loss": "cross_entropy", "device": "cortex_m7", "compile": False}
     with pytest.raises(UsageError, match="a training step takes") as raised:
         edgec.build(convolutions(), tmp_path / "out", ram="5k", optimizer="adam", **given)
-    found = re.search(r"the least is (\d+) bytes", raised.value.hint or "")
+    found = re.search(r"(\d+) bytes are enough", raised.value.hint or "")
     assert found is not None
-    least = int(found[1])
+    enough = int(found[1])
     smallest = {"update": "last:1", "optimizer": "sgd:lr=0.001", **given}
-    edgec.build(convolutions(), tmp_path / "out", ram=least, **smallest)
-    with pytest.raises(UsageError, match=f"takes {least} bytes") as raised:
-        edgec.build(convolutions(), tmp_path / "other", ram=least - 1, **smallest)
+    edgec.build(convolutions(), tmp_path / "out", ram=enough, **smallest)
+    with pytest.raises(UsageError, match="a training step takes") as raised:
+        edgec.build(convolutions(), tmp_path / "other", ram=enough // 2, **smallest)
     assert "more than there is" in (raised.value.hint or "")
 
 
@@ -88,10 +88,6 @@ def test_models() -> None:
     whole = model([node("MatMul", ["x", "w"], ["p"]), node("Cast", ["p"], ["y"], "cast", to=7)], x, ["y"],
                   [weights("w", floats(3, 2))])  # fmt: skip
     assert "a loss of i64" in refused(whole)
-    held = [weights("w", floats(3, 2)), weights("s", np.array([1, 2]))]
-    nodes = [node("MatMul", ["x", "w"], ["p"]), node("Reshape", ["p", "s"], ["y"], "flat")]
-    baked = model(nodes, [tensor_input("x", [1, 3])], ["y"], held)
-    assert "one sample a run" in refused(baked, batch=4) or "no dimension of samples" in refused(baked, batch=4)
     assert "no batch of one" in refused(linear(batch=5), batch=4)
     open_batch = model([node("MatMul", ["x", "w"], ["y"])], [tensor_input("x", ["n", 3])], ["y"],
                        [weights("w", floats(3, 2))])  # fmt: skip

@@ -95,6 +95,7 @@ class Unopened:
         self.said = {key: facts[key] for key in ("loss", "optimizer", "dropout")}
         self.classes, self.statistics = facts["classes"], frozenset(facts["statistics"])
         self.accumulate = int(facts["accumulate"])
+        self.one_by_one = 1
         self.inputs = tuple(_port(p) for p in facts["inputs"])
         self.target = _port(facts["target"])
         self.weights = [p["onnx_name"] for p in facts["state"] if p["trained"]]

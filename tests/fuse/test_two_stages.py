@@ -1,0 +1,169 @@
+"""Reductions to few results in two stages: the same results in C and CUDA, on any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chance import RANDOM
+from compiled import compile_graphs, target
+from emulated import emulate
+from small_graphs import graph, number, softmax, value
+
+from edgec import ops
+from edgec.device.load import load_device
+from edgec.fuse import plan
+from edgec.fuse.choice import BlockCosts
+from edgec.fuse.cost_model import CostModel
+from edgec.fuse.two_stages import IN_TWO, in_two_stages
+from edgec.ir import expr as X
+from edgec.ir.evaluate import run
+from edgec.ir.graph import Graph, Node
+from edgec.ir.types import DTYPES
+
+DEVICE = load_device("x86_64_avx2")
+
+
+def reduced(x: Node, *axes: int, combine: str = "add") -> Node:
+    return ops.node("reduce", x, combine=combine, axes=axes)
+
+
+def normalized(x: Node, *axes: int) -> Node:
+    """The value less its mean, over the root of its variance."""
+    terms = number(1 / np.prod([x.type.bounds[d] for d in axes]))
+    centered = ops.node("sub", x, ops.node("mul", reduced(x, *axes), terms))
+    variance = ops.node("mul", reduced(ops.node("mul", centered, centered), *axes), terms)
+    return ops.node("div", centered, ops.node("sqrt", ops.node("add", variance, number(1e-5))))
+
+
+def in_groups(x: Node, count: int) -> Node:
+    """Normalized in groups of channels, as exporters write it: over what a reshape made one dimension."""
+    flat = ops.node("reshape", x, shape=(1, count, x.type.elements // count))
+    return ops.node("reshape", normalized(flat, 2), shape=x.type.shape)
+
+
+PICTURE = (1, 48, 31, 37)
+CASES: Mapping[str, Graph] = {
+    "sum of a picture": graph(reduced(value("x", *PICTURE), 1, 2, 3)),
+    "greatest of a list": graph(reduced(value("x", 120_000), 0, combine="max")),
+    "least of integers": graph(reduced(value("x", 3, 40_000, dtype="i32"), 0, 1, combine="min")),
+    "sum of halves": graph(reduced(value("x", 1, 300, 200, dtype="f16"), 1, 2)),
+    "layer": graph(normalized(value("x", *PICTURE), 1, 2, 3)),
+    "group of all channels": graph(in_groups(value("x", *PICTURE), 1)),
+    "three groups": graph(in_groups(value("x", *PICTURE), 3)),
+    "three channels": graph(normalized(value("x", 1, 3, 200, 201), 2, 3)),
+    "both ends": graph(reduced(value("x", 90, 3, 400), 0, 2)),
+    "distribution": graph(softmax(value("x", 1, 90_000), 1)),
+}
+
+#: Cases that a GPU computes at once: a launch would cost more, or its type is none of fp32 kernels.
+ONE_LAUNCH = ("three groups", "three channels", "both ends", "sum of halves")
+
+
+def in_stages(case: str, device: str = "x86_64_avx2", units: int = 16) -> Graph:
+    """The graph of a case in two stages, of which there must be some."""
+    found, choices = in_two_stages(CASES[case], BlockCosts(CostModel(load_device(device))), units)
+    assert choices and all(c.taken.name == IN_TWO for c in choices)
+    assert found.outputs[0][1].type == CASES[case].outputs[0][1].type
+    return found
+
+
+def inputs(case: str) -> dict[str, np.ndarray]:
+    (x,) = CASES[case].inputs
+    drawn = RANDOM.standard_normal(x.type.bounds) if x.type.dtype[0] == "f" else RANDOM.integers(-99, 99, x.type.bounds)
+    return {"x": np.asarray(drawn).astype(DTYPES[x.type.dtype])}
+
+
+def error(case: str, found: np.ndarray, given: Mapping[str, np.ndarray]) -> float:
+    exact = run(CASES[case], given)["y0"].astype(np.float64)
+    return float(np.abs(found.astype(np.float64) - exact).max() / np.abs(exact).max())
+
+
+def within(case: str) -> float:
+    """The tolerance of a case: sums of halves are rounded once, in whatever order they are."""
+    return {"f16": 2e-3, "i32": 0.0}.get(CASES[case].outputs[0][1].type.dtype, 2e-5)
+
+
+def _reads_partial(node: Node) -> bool:
+    (x,) = node.args
+    return x.op == "reduce" or (x.op == "mul" and x.args[0].op == "reduce")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("units", [2, 3, 4, 16])
+def test_means_the_same(case: str, units: int) -> None:
+    given = inputs(case)
+    made, choices = in_two_stages(CASES[case], BlockCosts(CostModel(DEVICE)), units)
+    assert error(case, run(made, given)["y0"], given) <= within(case)
+    partial_results = [n.type.elements for n in made.operations() if n.op == "reduce" and not _reads_partial(n)]
+    if any(c.taken.name == IN_TWO for c in choices):
+        assert min(partial_results) >= units
+    else:
+        assert made is CASES[case]
+
+
+def test_in_c_on_any_number_of_threads(tmp_path: Path) -> None:
+    made = {case: in_stages(case) for case in CASES if case != "three groups"}
+    host = target("host")
+    compiled = compile_graphs(made, tmp_path, flags=host.flags, device=host.device, threads=4)
+    for case, network in compiled.items():
+        assert not isinstance(network, Exception), network
+        given = inputs(case)
+        alone = network(given)["y0"]
+        assert error(case, alone, given) <= within(case), case
+        for threads in (2, 3, 4):
+            np.testing.assert_array_equal(network(given, threads)["y0"], alone, err_msg=case)
+
+
+def test_on_a_gpu(tmp_path: Path) -> None:
+    made = {case: in_stages(case, "cuda_sm90", 132) for case in CASES if case not in ONE_LAUNCH}
+    for case, network in emulate(made, tmp_path, load_device("cuda_sm90")).items():
+        assert not isinstance(network, Exception), network
+        given = inputs(case)
+        assert error(case, network(given)["y0"], given) <= within(case), case
+
+
+@pytest.mark.parametrize("device", ["x86_64_avx2", "cuda_sm90"])
+def test_partial_results_are_in_the_range_of_their_terms(device: str) -> None:
+    """Sums of squares of a part would be infinite if stored in fp16, though not in a register."""
+    made = in_stages("layer", device, 132)
+    stored = [n for n in made.operations() if n.op == "mul" and n.args[0].op == "reduce" and n.type.elements > 1]
+    x = np.full(PICTURE, 200, np.float32)
+    x[:, :, ::2] = 0
+    for node in stored:
+        (found,) = run(Graph(made.inputs, (("y", node),)), {"x": x}).values()
+        assert 0 < np.abs(found).max() < 4e4
+    assert len(stored) == 2
+
+
+def test_planning_asks_for_the_units_of_the_device() -> None:
+    kernels = {units: len(plan(CASES["layer"], units=units).blocks) for units in (1, 4)}
+    assert kernels[1] == 1 and kernels[4] > 3
+    kernels = {units: len(plan(CASES["layer"], fuse="operators", units=units).blocks) for units in (1, 4)}
+    assert kernels[1] == kernels[4], "other modes keep the operators of the model"
+
+
+def test_short_rows_stay_as_they_are() -> None:
+    costs = BlockCosts(CostModel(DEVICE))
+    for node in (
+        reduced(value("x", 64), 0),
+        reduced(value("x", 3, 4099), 1),
+        normalized(value("x", 1, 8, 6, 6), 1, 2, 3),
+    ):
+        given = graph(node)
+        assert in_two_stages(given, costs, 2)[0] is given
+
+
+def test_a_reshape_goes_where_it_is_read() -> None:
+    """Between the stages and after them the picture keeps the dimensions of its readers."""
+    made = in_stages("group of all channels")
+    assert made.outputs[0][1].op == "div"
+    assert {n.type.bounds for n in made.operations() if n.type.elements > 10_000} == {PICTURE}
+    assert all(n.op != "reshape" or n.type.elements == 1 for n in made.operations())
+
+
+def test_sizes_that_are_open_stay_as_they_are() -> None:
+    given = graph(reduced(value("x", X.size("n", 1, 100_000), 64), 0, 1))
+    assert in_two_stages(given, BlockCosts(CostModel(DEVICE)), 8)[0] is given
