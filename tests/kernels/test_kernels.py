@@ -16,6 +16,7 @@ from kernel_cases import cases
 from sanitized import ADDRESS, THREAD, run_sanitized
 from small_graphs import arrays, doubled
 from test_few_queries import attention
+from test_shared_steps import EAGER, GRAPHS, THREADS
 
 from edgec.device.load import load_device
 from edgec.emit.registry import choose, templates
@@ -94,6 +95,7 @@ def test_every_template_is_rendered() -> None:
     small = load_device("cortex_a55")  # runs instructions in order
     for device in (small, replace(small, precision="fp16")):
         programs += [program_of(graph, device) for graph in BY_GROUP["contractions"].values()]
+    programs += [program_of(GRAPHS["lstm 5x1x16"], EAGER.device, threads=THREADS)]  # steps that threads share
     views = [pair for p in programs for v, k in called(p) for pair in steps(v, k)]
     rendered = {choose(k.template, view, "c").kernel for view, k in views}
     assert rendered == {t.kernel for t in templates("c")}
