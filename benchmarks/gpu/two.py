@@ -1,13 +1,13 @@
-"""An encoder of BERT-large's form in fp16 on two GPUs of one machine: edgec and PyTorch, on one GPU and on both.
+"""An encoder of BERT-large's form and a decoder of 1B's in fp16 on two GPUs: edgec and PyTorch, on one GPU and on both.
 
     python -m benchmarks.gpu.two [--only PATTERN ...] [--layers 4] [--seconds 270] [--rows ROWS.jsonl] [--write PAGE]
 
-A row is a shape and a way to run it. edgec runs on one GPU, divided by tensors with NCCL, the same through peer memory,
-and divided by rows of the batch. PyTorch runs on one GPU, by tensors with NCCL as Megatron-LM divides them (two
-processes, NCCL inside the CUDA graphs), and by rows. All runs are CUDA graphs; errors are beside PyTorch in fp32. The
-rows get ready side by side and are timed one after the other; they are written as they come, and those that are there
-with a time are kept. ``--dry`` builds a small encoder in emulation and takes no times. Needs onnx, torch with
-NCCL, nvcc and two GPUs. NVLink multicast is left off.
+A row is a shape and a way to run it. edgec runs on one GPU, divided by tensors with NCCL, the same through peer memory
+(the batch in two parts, whose exchanges overlap with kernels, and at once), and divided by rows of the batch. PyTorch
+runs on one GPU, by tensors with NCCL as Megatron-LM divides them (two processes, NCCL inside the CUDA graphs), and by
+rows. All runs are CUDA graphs; errors are beside PyTorch in fp32. The rows get ready side by side and are timed one
+after the other; they are written as they come, and those that are there with a time are kept. ``--dry`` builds small
+networks in emulation and takes no times. Needs onnx, torch with NCCL, nvcc and two GPUs. NVLink multicast is left off.
 """
 
 from __future__ import annotations
@@ -32,11 +32,17 @@ from benchmarks import environment
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.gpu import two_page, zoo_page
 from benchmarks.gpu.turns import Turns, take
-from benchmarks.gpu.two_networks import Encoder
+from benchmarks.gpu.two_networks import NETWORKS, Decoder, Encoder
 
 DEVICE = "cuda_sm90"
-SHAPES = ((8, 512), (1, 128), (32, 512))
-WAYS = ("edgec one", "edgec nccl", "edgec peer", "edgec rows", "torch one", "torch tensor", "torch rows")
+#: By name: the network and its sizes; ``layers`` are those of the command line.
+SHAPES: dict[str, tuple[str, dict[str, int]]] = {
+    "8x512": ("encoder", {"batch": 8, "length": 512}), "1x128": ("encoder", {"batch": 1, "length": 128}),
+    "32x512": ("encoder", {"batch": 32, "length": 512}), "token": ("decoder", {"length": 256}),
+}  # fmt: skip
+WAYS = (
+    "edgec one", "edgec nccl", "edgec peer", "edgec at-once", "edgec rows", "torch one", "torch tensor", "torch rows",
+)  # fmt: skip
 #: The part of the time in which rows are made ready.
 READY = 0.75
 #: Times that are taken of each way.
@@ -55,9 +61,8 @@ class One:
 
     def __init__(self, name: str, entry: dict[str, Any], folder: Path, is_dry: bool) -> None:
         self.folder, self.is_dry, self.row = folder, is_dry, Row({"name": name, **entry})
-        small = {"width": 64, "heads": 4, "inner": 128} if is_dry else {}
-        batch, length = (2, 16) if is_dry else (entry["batch"], entry["length"])
-        self.encoder = Encoder(1 if is_dry else entry["layers"], batch, length, **small)
+        kind, small = NETWORKS[entry["network"]]
+        self.network = kind(**(small if is_dry else entry["sizes"]))
         self.system, self.way = entry["way"].split()
         self.call: Callable[[int], float] | None = None
 
@@ -67,8 +72,8 @@ class One:
 
     def prepare(self) -> None:
         self._begin("reference")
-        self.weights = self.encoder.weights()
-        self.given = self.encoder.given()
+        self.weights = self.network.weights()
+        self.given = self.network.given()
         self.wanted = self._reference()
         if self.system == "edgec":
             self._prepare_ours()
@@ -80,20 +85,24 @@ class One:
         if self.is_dry:
             import onnxruntime
 
-            session = onnxruntime.InferenceSession(self.encoder.onnx().SerializeToString())
-            return np.asarray(session.run(None, {"x": self.given})[0])
+            session = onnxruntime.InferenceSession(self.network.onnx().SerializeToString())
+            return np.asarray(session.run(["y"], self.given)[0])
         import torch
 
         torch.backends.cuda.matmul.allow_tf32 = False
         with torch.inference_mode():
-            run = self.encoder.torch(self.weights, torch.float32)
-            found = [run(torch.from_numpy(x[None]).cuda())[0].cpu().numpy() for x in self.given]
+            run = self.network.torch(self.weights, torch.float32)
+            if isinstance(self.network, Encoder):  # one sample after the other: the scores of all take much memory
+                found = [run(torch.from_numpy(x[None]).cuda())[0].cpu().numpy() for x in self.given["x"]]
+            else:
+                found = run(*(torch.from_numpy(x).cuda() for x in self.given.values())).cpu().numpy()
         del run
         torch.cuda.empty_cache()
-        return np.stack(found)
+        return np.asarray(found)
 
     def _error(self, got: Any) -> float:
-        found = np.asarray(got, np.float64).reshape(self.wanted.shape)
+        first = got[0] if isinstance(got, tuple) else got
+        found = np.asarray(first, np.float64).reshape(self.wanted.shape)
         return float(np.abs(found - self.wanted).max() / np.abs(self.wanted).max())
 
     # ---- edgec
@@ -105,16 +114,17 @@ class One:
         begun = time.perf_counter()
         given: dict[str, Any] = {"device": DEVICE, "precision": "fp16"}
         given |= {"compiler": "emulated"} if self.is_dry else {}
-        folder, model = self.folder / "net", self.encoder.onnx()
+        folder, model = self.folder / "net", self.network.onnx()
         if self.way == "one":
             edgec.build(model, folder, **given)
         else:
-            split = "rows" if self.way == "rows" else "tensor"
-            built = edgec.build_gpus(model, folder, gpus=2, split=split, force=True, **given)
-            self.row |= {"verdict": built.verdict, "sums": built.sums, "gathers": built.gathers}
+            split = "rows" if self.way == "rows" else "tensor" if isinstance(self.network, Encoder) else "auto"
+            overlap = self.way == "peer"
+            built = edgec.build_gpus(model, folder, gpus=2, split=split, force=True, overlap=overlap, **given)
+            self.row |= {"verdict": built.verdict, "sums": built.sums, "chunks": built.chunks}
         self.row["build_s"] = round(time.perf_counter() - begun, 1)
         self._begin("open")
-        os.environ["EDGEC_EXCHANGE"] = self.way if self.way in ("nccl", "peer") else ""
+        os.environ["EDGEC_EXCHANGE"] = {"nccl": "nccl", "peer": "peer", "at-once": "peer"}.get(self.way, "")
         spec = importlib.util.spec_from_file_location("net", folder / "net.py")
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -124,7 +134,7 @@ class One:
         self._begin("run")
         for _ in range(2):
             network.poison(0xFF)
-            self.row["error"] = self._error(network(self.given))
+            self.row["error"] = self._error(network(*self.given.values()))
         self.call = lambda runs: float(network.milliseconds(runs))
 
     # ---- PyTorch
@@ -136,18 +146,19 @@ class One:
 
         self._begin("torch")
         if self.way == "one":
-            run, x = Part(self.encoder, self.weights, "one", 0).captured()
+            run, x = Part(self.network, self.weights, "one", 0).captured()
             self.call = lambda runs: between_events(run, runs)
             run()
             torch.cuda.synchronize()
             self.row["error"] = self._error(x().float().cpu().numpy())
             return
-        job = {"encoder": vars(self.encoder), "way": self.way, "meet": str(self.folder / "meet")}
+        sizes = {"network": self.row["network"], "sizes": vars(self.network)}
+        job = {**sizes, "way": self.way, "meet": str(self.folder / "meet")}
         other = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, "--other", json.dumps(job)], env=environment(),
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         )  # fmt: skip
-        part = Part(self.encoder, self.weights, self.way, 0, str(self.folder / "meet"))
+        part = Part(self.network, self.weights, self.way, 0, str(self.folder / "meet"))
         run, result = part.captured()
 
         def timed(runs: int) -> float:
@@ -174,7 +185,7 @@ class One:
 class Part:
     """PyTorch's part of a network on one GPU: all of it, the part of a rank, or the rank's rows of the batch."""
 
-    def __init__(self, encoder: Encoder, weights: Any, way: str, rank: int, meet: str = "") -> None:
+    def __init__(self, network: Encoder | Decoder, weights: Any, way: str, rank: int, meet: str = "") -> None:
         import torch
         import torch.distributed as dist
 
@@ -184,8 +195,12 @@ class Part:
         if way != "one":
             os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
             dist.init_process_group("nccl", init_method=f"file://{meet}", rank=rank, world_size=2)
-        given = torch.from_numpy(encoder.given()).cuda().to(torch.float16)
-        self.x = given.chunk(2)[rank].contiguous() if way == "rows" else given
+        given = [torch.from_numpy(x).cuda().to(torch.float16) for x in network.given().values()]
+        if way == "rows":
+            given = [x.chunk(2)[rank].contiguous() for x in given]
+        elif way == "tensor" and isinstance(network, Decoder):  # caches of the rank's heads
+            given[1:] = [x.chunk(2)[rank].contiguous() for x in given[1:]]
+        self.given = given
 
         def summed(value: Any) -> Any:
             dist.all_reduce(value)
@@ -193,7 +208,7 @@ class Part:
 
         ranks = 2 if way == "tensor" else 1
         more = {"summed": summed} if way == "tensor" else {}
-        self.run = encoder.torch(weights, torch.float16, rank if ranks > 1 else 0, ranks, **more)
+        self.run: Callable[..., Any] = network.torch(weights, torch.float16, rank if ranks > 1 else 0, ranks, **more)
 
     def captured(self) -> tuple[Callable[[], Any], Callable[[], Any]]:
         """A run as a CUDA graph, and its result."""
@@ -203,11 +218,11 @@ class Part:
             aside = torch.cuda.Stream()
             with torch.cuda.stream(aside):
                 for _ in range(3):
-                    self.run(self.x)
+                    self.run(*self.given)
             torch.cuda.synchronize()
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                y = self.run(self.x)
+                y = self.run(*self.given)
         return graph.replay, lambda: y
 
     def together(self, run: Callable[[], Any], runs: int) -> float:
@@ -225,8 +240,8 @@ class Part:
 
 def other(job: dict[str, Any]) -> None:
     """The process of PyTorch's second GPU: it runs as often as it is told, a line at a time."""
-    encoder = Encoder(**job["encoder"])
-    part = Part(encoder, encoder.weights(), job["way"], 1, job["meet"])
+    network = NETWORKS[job["network"]][0](**job["sizes"])
+    part = Part(network, network.weights(), job["way"], 1, job["meet"])
     run, _ = part.captured()
     for line in sys.stdin:
         part.together(run, int(line))
@@ -239,12 +254,13 @@ def one(job: dict[str, Any]) -> None:
 
 
 def rows_of(layers: int) -> dict[str, dict[str, Any]]:
-    """The rows, by name. A batch of one has no rows to divide."""
+    """The rows, by name. A batch of one has no rows to divide, and no parts."""
     return {
-        (name := f"{batch}x{length}:{way.replace(' ', '-')}"): {
-            "name": name, "batch": batch, "length": length, "layers": layers, "way": way
+        (name := f"{shape}:{way.replace(' ', '-')}"): {
+            "name": name, "shape": shape, "network": network, "sizes": {**sizes, "layers": layers}, "way": way
         }
-        for batch, length in SHAPES for way in WAYS if batch > 1 or not way.endswith("rows")
+        for shape, (network, sizes) in SHAPES.items() for way in WAYS
+        if sizes.get("batch", 1) > 1 or way.split()[1] not in ("rows", "at-once")
     }  # fmt: skip
 
 

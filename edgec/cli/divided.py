@@ -14,7 +14,10 @@ from edgec.report.progress import shown
 
 _PANEL = "Several devices"
 #: What options of a division are where nobody gives them.
-_USUAL = {"split": "auto", "goal": "throughput", "force": False, "link_speed": None, "shard": (), "memory": None}
+_USUAL = {
+    "split": "auto", "goal": "throughput", "force": False, "link_speed": None, "shard": (), "memory": None,
+    "no_overlap": False,
+}  # fmt: skip
 
 Over = Annotated[
     Optional[list[str]],
@@ -62,6 +65,13 @@ Memory = Annotated[
         help="With --over: most weights and arenas of a worker, as 64M or in bytes.",
     ),
 ]  # fmt: skip
+NoOverlap = Annotated[
+    bool,
+    typer.Option(
+        "--no-overlap", rich_help_panel=_PANEL,
+        help="With --gpus: the whole batch at once; no value crosses while kernels run.",
+    ),
+]  # fmt: skip
 Workers = Annotated[
     Optional[list[str]],
     typer.Option(
@@ -80,11 +90,13 @@ def build_divided(
     if gpus is not None:
         usual = {"--shard": "shard", "--memory": "memory", "--goal": "goal"}
         of_workers = {option: wanted.pop(key) not in (_USUAL[key], None) for option, key in usual.items()}
+        wanted["overlap"] = not wanted.pop("no_overlap")
         return _build_for_gpus(model, folder, gpus, settings, wanted, {"--over": over, **of_workers, **others})
     from edgec.distribute.build import build_over
     from edgec.report import divided
 
-    _refuse(others, "is for a network on one device", "--over")
+    alone = wanted.pop("no_overlap")
+    _refuse({**others, "--no-overlap": alone}, "is for a network on one device, or on several GPUs", "--over")
     with shown() as progress:
         built = build_over(model, folder, over=over or (), progress=progress, **wanted, **settings)
     return Answer(divided.record(folder, built.manifest), divided.draw)

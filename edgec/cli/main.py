@@ -136,11 +136,12 @@ def build(
     link_speed: divided.LinkSpeed = None,
     shard: divided.Shard = None,
     memory: divided.Memory = None,
+    no_overlap: divided.NoOverlap = False,
 ) -> Answer:
     """Compile MODEL: by default into the folder MODEL-edgec."""
     wanted: dict[str, Any] = {
         "split": split, "goal": goal, "force": force, "link_speed": link_speed, "shard": tuple(shard or ()),
-        "memory": memory,
+        "memory": memory, "no_overlap": no_overlap,
     }  # fmt: skip
     alone: dict[str, Any] = {
         "--bindings": bindings, "--app": app, "--abi": abi, "--normalize": normalize, "--labels": labels,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from edgec.build import Buildable, read
 from edgec.compress import Compressed
 from edgec.device.compilers import compiler_for
 from edgec.device.device import Device
+from edgec.distribute.chunks import CHUNKS, chunk_of, overlapped
 from edgec.distribute.offers import Offers
 from edgec.distribute.pieces import SPLITS
 from edgec.distribute.places import speed_of
@@ -64,10 +66,11 @@ class BuiltGpus:
     alone_s: float
     sums: int
     gathers: int
+    chunks: int = 1
 
     @property
     def kernels(self) -> int:
-        """Kernels of a GPU, without the exchanges between them."""
+        """Kernels of a GPU for a part of the batch, without the exchanges between them."""
         return sum(not is_exchange(k) for k in self.program.kernels)
 
 
@@ -80,6 +83,7 @@ def build_gpus(
     split: str = "auto",
     force: bool = False,
     link_speed: str | None = None,
+    overlap: bool = True,
     compile: bool = True,
     progress: Progress = silent,
     **settings: Unpack[Settings],
@@ -89,7 +93,8 @@ def build_gpus(
     ``split`` is tensor (each GPU has its part of the weights), rows (each has all weights, and a part of the rows of
     every value) or auto (what is predicted to be faster, value by value). One GPU is taken where several are not
     predicted to be faster, unless ``force``. ``link_speed`` ("2400G/0.01": bits a second, milliseconds) stands for the
-    figures of the device file.
+    figures of the device file. With ``overlap``, two parts of a batch are computed in turns where that is predicted to
+    be faster: values of one cross while kernels of the other run.
 
     Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
@@ -106,18 +111,21 @@ def build_gpus(
     whole = _program(compressed.graph, context)
     alone_s = predicted(whole, options.device)
     progress("divide", counted(gpus, "GPU"))
-    offers = Offers.of(compressed.graph, options, exchange.ranks, alone_s, split)
-    found, programs = _divided(offers, exchange, context)
-    seconds = predicted(programs[0], options.device, exchange)
-    pays = alone_s >= WORTH * seconds
+    graph = compressed.graph
+    offers = [(Offers.of(graph, options, gpus, alone_s, split), frozenset[str]())]
+    if overlap and (part := chunk_of(graph, options, alone_s)) is not None:
+        part_s = predicted(_program(part[0], context), options.device)
+        offers.append((Offers.of(part[0], options, gpus, part_s, split), part[1]))
+    way = _cheapest(offers, exchange, exchange, context)
+    pays = alone_s >= WORTH * way.seconds
     if force and not pays:  # as much as can be, whatever crosses
-        found, programs = _divided(offers, exchange.times(CHEAP), context)
-        seconds = predicted(programs[0], options.device, exchange)
-    verdict = _told(seconds, alone_s, gpus, found)
+        way = _cheapest(offers, exchange.times(CHEAP), exchange, context)
+    verdict = _told(way, alone_s, gpus)
     taken = pays or force
     program = whole
     if taken:
-        program = replace(programs[0], ranks=Ranks(tuple(programs[1:]), compressed.graph, found.slices))
+        others = tuple(way.programs[1:])
+        program = replace(way.programs[0], ranks=Ranks(others, graph, way.found.slices, way.chunks, way.chunked))
     project: Project = emit(program, context)
 
     def finish(fresh: Path) -> None:
@@ -129,8 +137,8 @@ def build_gpus(
     if parsed.path is not None:
         write_origin(folder, parsed.path, settings)
     return BuiltGpus(
-        folder, program, gpus if taken else 1, verdict, seconds if taken else alone_s, alone_s,
-        found.sums, found.gathers,
+        folder, program, gpus if taken else 1, verdict, way.seconds if taken else alone_s, alone_s,
+        way.found.sums, way.found.gathers, way.chunks if taken else 1,
     )  # fmt: skip
 
 
@@ -179,9 +187,42 @@ def exchange_of(device: Device, gpus: int, link_speed: str | None) -> Exchange:
     return Exchange(gpus, device.gpu.link_us * 1e-6, device.gpu.link_gbps * 1e9)
 
 
-def _divided(offers: Offers, exchange: Exchange, context: Context) -> tuple[Ranked, list[Program]]:
-    found = offers.division(exchange)
-    return found, [_program(graph, context) for graph in found.graphs]
+@dataclass(frozen=True)
+class _Way:
+    """A division of a network, or of one of ``chunks`` parts of its batch, and the predicted seconds of a run.
+
+    ``chunked`` are the inputs and outputs of which a part of the batch has its own.
+    """
+
+    found: Ranked
+    programs: list[Program]
+    seconds: float
+    chunks: int
+    chunked: frozenset[str]
+
+
+def _cheapest(
+    offered: Sequence[tuple[Offers, frozenset[str]]], price: Exchange, exchange: Exchange, context: Context
+) -> _Way:
+    """The fastest of the divisions that exchanges of a ``price`` make of a network, and of parts of its batch.
+
+    Raises UsageError where the network cannot be divided.
+    """
+    ways: list[_Way] = []
+    for offers, chunked in offered:
+        try:
+            found = offers.division(price)
+        except UsageError:
+            if not ways:
+                raise
+            continue
+        if chunked and (found.slices or not found.sums + found.gathers):
+            continue  # parts of GPUs would not be those of the batch, or nothing crosses
+        programs = [_program(graph, context) for graph in found.graphs]
+        chunks = CHUNKS if chunked else 1
+        seconds = overlapped(_steps(programs[0], context.options.device, exchange), chunks)
+        ways.append(_Way(found, programs, seconds, chunks, chunked))
+    return min(ways, key=lambda way: way.seconds)
 
 
 def _program(graph: Graph, context: Context) -> Program:
@@ -193,23 +234,31 @@ def _program(graph: Graph, context: Context) -> Program:
 
 def predicted(program: Program, device: Device, exchange: Exchange | None = None) -> float:
     """Seconds of a run as a CUDA graph, by the models that schedules are chosen with."""
-    total, model = 0.0, CostModel(device)
+    return sum(kernels_s + exchange_s for kernels_s, exchange_s in _steps(program, device, exchange))
+
+
+def _steps(program: Program, device: Device, exchange: Exchange | None) -> list[tuple[float, float]]:
+    """Seconds of the kernels before each exchange and of the exchange, and of those behind the last one."""
+    model = CostModel(device)
+    found, kernels_s = list[tuple[float, float]](), 0.0
     for k in program.kernels:
         if exchange is not None and is_exchange(k):
             assert isinstance(k.schedule, ProcedureCall)
             is_sum = k.schedule.node.attributes["kind"] == "sum"
             moved = k.schedule.store.bytes
-            total += exchange.summed(moved) if is_sum else exchange.gathered(moved)
+            found.append((kernels_s, exchange.summed(moved) if is_sum else exchange.gathered(moved)))
+            kernels_s = 0.0
             continue
         own = k.schedule.predicted_seconds(device)
         seconds = own if own is not None else sum(model(s.block) for s in k.steps if s.block is not None)
-        total += IN_A_GRAPH_S + max(0.0, seconds - gpu_launch_s(device)) / AT_WORK
-    return total
+        kernels_s += IN_A_GRAPH_S + max(0.0, seconds - gpu_launch_s(device)) / AT_WORK
+    return [*found, (kernels_s, 0.0)]
 
 
-def _told(seconds: float, alone_s: float, gpus: int, found: Ranked) -> str:
+def _told(way: _Way, alone_s: float, gpus: int) -> str:
     """The prediction in words, beside that of one GPU."""
-    crossing = [counted(found.sums, "sum"), counted(found.gathers, "gather")]
-    beside = f"{seconds * 1e3:.3g} ms a run on {gpus} GPUs ({' and '.join(crossing)}), {alone_s * 1e3:.3g} ms on one"
-    ratio = alone_s / seconds
-    return f"{beside}: {ratio:.2f}x {'faster' if ratio >= WORTH else 'does not pay'}"
+    crossing = [counted(way.found.sums, "sum"), counted(way.found.gathers, "gather")]
+    parts = f" of each of {way.chunks} parts of the batch" if way.chunks > 1 else ""
+    said = f"{way.seconds * 1e3:.3g} ms a run on {gpus} GPUs ({' and '.join(crossing)}{parts})"
+    ratio = alone_s / way.seconds
+    return f"{said}, {alone_s * 1e3:.3g} ms on one: {ratio:.2f}x {'faster' if ratio >= WORTH else 'does not pay'}"

@@ -105,6 +105,7 @@ def of_ranks(
     whole |= {f" {output}": n.type for output, n in ranks.graph.outputs}
     return {
         "ranks": 1 + len(ranks.others), "slices": ranks.slices, "exchanges": exchanges,
+        "chunks": ranks.chunks, "chunked": ranks.chunked,
         "most_exchanged": max((x.bytes for x in exchanges), default=0),
         "inputs": [replace(p, type=whole[p.onnx_name]) for p in values["inputs"]],
         "outputs": [replace(p, type=whole[f" {p.onnx_name}"]) for p in values["outputs"]],

@@ -16,6 +16,7 @@ def record(built: BuiltGpus) -> Record:
     return {
         **head("build"), "folder": str(built.folder), "gpus": built.gpus, "verdict": built.verdict,
         "ms": built.seconds * 1e3, "alone_ms": built.alone_s * 1e3, "sums": built.sums, "gathers": built.gathers,
+        "chunks": built.chunks,
         "kernels": built.kernels, "arena_bytes": built.program.arena_bytes,
         "weights_bytes": built.program.weights_bytes,
     }  # fmt: skip
@@ -24,9 +25,10 @@ def record(built: BuiltGpus) -> Record:
 def draw(found: Record) -> RenderableType:
     """The verdict, and what each GPU holds."""
     each = "each has " if found["gpus"] > 1 else ""
+    arenas = "of arena" if found["chunks"] == 1 else f"in each of {found['chunks']} arenas"
     return Group(
         f"{escape(found['folder'])}: for {counted(found['gpus'], 'GPU')}",
         escape(found["verdict"]),
         f"{each}{counted(found['kernels'], 'kernel')}, {size(found['weights_bytes'])} of weights, "
-        f"{size(found['arena_bytes'])} of arena",
+        f"{size(found['arena_bytes'])} {arenas}",
     )

@@ -374,12 +374,16 @@ class Program:
 class Ranks:
     """The programs of the GPUs behind the first, which differ from it in weights alone, and the whole network.
 
-    ``slices`` are names of the inputs and outputs of which each GPU has its part, in order; of others it has all.
+    ``slices`` are names of the inputs and outputs of which each GPU has its part, in order; of others it has all. With
+    ``chunks`` the programs are of one of so many parts of the batch: every GPU runs all parts, each on a stream of its
+    own, and ``chunked`` are the names of the inputs and outputs that are divided so.
     """
 
     others: tuple[Program, ...]
     graph: Graph
     slices: frozenset[str]
+    chunks: int = 1
+    chunked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)

@@ -457,6 +457,9 @@ EC_CPU cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) { for (auto &step : 
 /* Times are those of the CPU. */
 typedef double *cudaEvent_t;
 EC_CPU cudaEventCreate(cudaEvent_t *event) { *event = new double(0); return cudaSuccess; }
+enum { cudaEventDisableTiming = 2 };
+EC_CPU cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return cudaEventCreate(event); }
+EC_CPU cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; } /* kernels run in the order of their launches */
 EC_CPU cudaEventDestroy(cudaEvent_t event) { delete event; return cudaSuccess; }
 EC_CPU cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 EC_CPU cudaEventRecord(cudaEvent_t event, cudaStream_t) {

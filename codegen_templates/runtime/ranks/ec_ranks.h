@@ -12,6 +12,10 @@
 #ifndef EC_RANKS
 #error "EC_RANKS is the number of ranks"
 #endif
+/* Parts of a batch whose exchanges may be under way at the same time, each on streams of its own. */
+#ifndef EC_CHUNKS
+#define EC_CHUNKS 1
+#endif
 
 /* Types of elements, as NCCL numbers them. */
 enum { EC_RANK_I8, EC_RANK_U8, EC_RANK_I32, EC_RANK_U32, EC_RANK_I64, EC_RANK_U64, EC_RANK_F16, EC_RANK_F32, EC_RANK_F64, EC_RANK_BF16 };
@@ -65,7 +69,7 @@ static inline __attribute__((unused)) void ec_ranks_exchanged(bool is_sum, const
 #undef EC_ADDED
 }
 
-static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, int first, int last, bool is_sum, const void *const *given, void *const *received, size_t elements, int type, const cudaStream_t *) {
+static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, int first, int last, int, bool is_sum, const void *const *given, void *const *received, size_t elements, int type, const cudaStream_t *) {
   if (first != 0 || last != EC_RANKS) return "one thread exchanges the values of all ranks";
   struct Pointers { const void *given[EC_RANKS]; void *received[EC_RANKS]; } all;
   memcpy(all.given, given, sizeof all.given);
@@ -88,7 +92,11 @@ static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, 
 #define EC_PEER_MOST (EC_RANKS == 2 ? 1 << 25 : 1 << 20)
 #endif
 
-enum { EC_PEER_BLOCKS = 128, EC_PEER_THREADS = 512 };
+/* Where kernels of another part run beside an exchange, it leaves most multiprocessors to them. */
+#ifndef EC_PEER_BLOCKS
+#define EC_PEER_BLOCKS (EC_CHUNKS > 1 ? 32 : 128)
+#endif
+enum { EC_PEER_THREADS = 512 };
 
 /* What reaches a rank: from every other one the number of the exchange whose values its thread block has sent. */
 typedef struct {
@@ -204,7 +212,7 @@ typedef struct {
   int (*end)(void);
   int (*destroy)(void *);
   const char *(*words)(int);
-  ec_peers peers;
+  ec_peers peers[EC_CHUNKS];
   unsigned peer_blocks;
   size_t peer_most; /* bytes of the largest value that goes through peer memory */
 } ec_ranks;
@@ -213,11 +221,13 @@ static void ec_ranks_close(ec_ranks *r) {
   for (int k = 0; k < EC_RANKS; ++k) {
     cudaSetDevice(k);
     if (r->comms[k] && r->destroy) r->destroy(r->comms[k]);
-    cudaFree(r->peers.signals[k]);
-    cudaFree(r->peers.rooms[k]);
+    for (int chunk = 0; chunk < EC_CHUNKS; ++chunk) {
+      cudaFree(r->peers[chunk].signals[k]);
+      cudaFree(r->peers[chunk].rooms[k]);
+      r->peers[chunk].signals[k] = 0;
+      r->peers[chunk].rooms[k] = 0;
+    }
     r->comms[k] = 0;
-    r->peers.signals[k] = 0;
-    r->peers.rooms[k] = 0;
   }
   r->library = 0; /* NCCL has threads of its own: it stays loaded */
 }
@@ -233,9 +243,7 @@ static bool ec_ranks_see(void) {
 
 /* Access of all GPUs to one another's memory, and rooms for values of so many bytes. */
 static cudaError_t ec_ranks_peers(ec_ranks *r, size_t bytes) {
-  ec_peers *const all = &r->peers;
-  all->words = (bytes + 15) / 16;
-  const size_t blocks = (all->words + EC_PEER_THREADS - 1) / EC_PEER_THREADS;
+  const size_t words = (bytes + 15) / 16, blocks = (words + EC_PEER_THREADS - 1) / EC_PEER_THREADS;
   r->peer_blocks = (unsigned)(blocks < 1 ? 1 : blocks < EC_PEER_BLOCKS ? blocks : EC_PEER_BLOCKS);
   for (int a = 0; a < EC_RANKS; ++a) {
     cudaError_t e = cudaSetDevice(a);
@@ -247,9 +255,13 @@ static cudaError_t ec_ranks_peers(ec_ranks *r, size_t bytes) {
           e = cudaSuccess;
         }
       }
-    if (e == cudaSuccess) e = cudaMalloc((void **)&all->rooms[a], 2 * EC_RANKS * all->words * 16 + 1);
-    if (e == cudaSuccess) e = cudaMalloc((void **)&all->signals[a], sizeof(ec_signals));
-    if (e == cudaSuccess) e = cudaMemset(all->signals[a], 0, sizeof(ec_signals));
+    for (int chunk = 0; chunk < EC_CHUNKS; ++chunk) {
+      ec_peers *const all = &r->peers[chunk];
+      all->words = words;
+      if (e == cudaSuccess) e = cudaMalloc((void **)&all->rooms[a], 2 * EC_RANKS * words * 16 + 1);
+      if (e == cudaSuccess) e = cudaMalloc((void **)&all->signals[a], sizeof(ec_signals));
+      if (e == cudaSuccess) e = cudaMemset(all->signals[a], 0, sizeof(ec_signals));
+    }
     if (e == cudaSuccess) e = cudaDeviceSynchronize();
     if (e != cudaSuccess) return e;
   }
@@ -296,10 +308,10 @@ static const char *ec_ranks_open(ec_ranks *r, size_t most) {
 
 static inline const char *ec_ranks_way(const ec_ranks *r) { return !r->library ? "peer" : r->peer_most ? "peer and nccl" : "nccl"; }
 
-static const char *ec_peer_exchange(const ec_ranks *r, int rank, bool is_sum, const void *given, void *received, size_t words, int type, cudaStream_t stream) {
+static const char *ec_peer_exchange(const ec_ranks *r, int rank, int chunk, bool is_sum, const void *given, void *received, size_t words, int type, cudaStream_t stream) {
   const uint4 *const from = (const uint4 *)given;
   uint4 *const to = (uint4 *)received;
-#define EC_PEER(kernel) EC_LAUNCH(true, (kernel), r->peer_blocks, 1, EC_PEER_THREADS, 0, stream, r->peers, rank, from, to, words)
+#define EC_PEER(kernel) EC_LAUNCH(true, (kernel), r->peer_blocks, 1, EC_PEER_THREADS, 0, stream, r->peers[chunk], rank, from, to, words)
   if (!is_sum) EC_PEER(ec_peer_gather);
   else if (type == EC_RANK_F16) EC_PEER(ec_peer_sum<ec_rank_half<false>>);
   else if (type == EC_RANK_BF16) EC_PEER(ec_peer_sum<ec_rank_half<true>>);
@@ -319,16 +331,17 @@ static bool ec_ranks_is_peer(const ec_ranks *r, bool is_sum, size_t bytes) {
   return bytes <= r->peer_most && (bytes % 16 == 0 || is_sum); /* sums may write up to the end of a unit of memory */
 }
 
-/* Enqueues an exchange of so many elements of every rank on the streams of ranks ``first`` to ``last``, the last excluded:
- * of all, or in a thread of its own of one, which is the current device. In words what failed, or null. */
-static const char *ec_ranks_exchange(const ec_ranks *r, int first, int last, bool is_sum, const void *const *given, void *const *received, size_t elements, int type, const cudaStream_t *streams) {
+/* Enqueues an exchange of so many elements of every rank, of a part of the batch, on the streams of ranks ``first`` to
+ * ``last``, the last excluded: of all, or in a thread of its own of one, which is the current device. In words what failed,
+ * or null. */
+static const char *ec_ranks_exchange(const ec_ranks *r, int first, int last, int chunk, bool is_sum, const void *const *given, void *const *received, size_t elements, int type, const cudaStream_t *streams) {
   const size_t bytes = elements * ec_rank_bytes(type);
   const char *why = 0;
   if (!bytes) return 0;
   if (ec_ranks_is_peer(r, is_sum, bytes)) {
     for (int k = first; k < last && !why; ++k) {
       if (last > first + 1) cudaSetDevice(k);
-      why = ec_peer_exchange(r, k, is_sum, given[k], received[k], (bytes + 15) / 16, type, streams[k]);
+      why = ec_peer_exchange(r, k, chunk, is_sum, given[k], received[k], (bytes + 15) / 16, type, streams[k]);
     }
     return why;
   }

@@ -70,6 +70,7 @@ class GpusAnswer(Answered):
     alone_ms: Annotated[float, "predicted, of a run on one GPU"]
     sums: Annotated[int, "sums over all GPUs in a run, where it is divided"]
     gathers: Annotated[int, "values of which every GPU receives the slices of all"]
+    chunks: Annotated[int, "parts of the batch that are computed in turns, so that values of one cross meanwhile"]
     kernels: Annotated[int, "kernels of each GPU"]
     arena_bytes: Annotated[int, "arena of each GPU"]
     weights_bytes: Annotated[int, "weights of each GPU"]
