@@ -106,9 +106,10 @@ class One:
         self.row["launches"] = int(facts["kernels"])
         self._begin("check")
         trainer = Trainer(self.folder / "net")
+        place = "cpu" if self.is_dry else "cuda"
         checked = check_training(
             trainer, vs=None, steps=2 if self.is_dry else STEPS, draw=case.batch,
-            peer=lambda: TorchTraining(trainer, is_double=True, module=module),
+            peer=lambda: TorchTraining(trainer, is_double=True, module=module, place=place),
         )  # fmt: skip
         self.row |= {"gradients": checked.gradients, "worst": checked.worst, "losses": checked.losses}
         arrays: list[Any] = case.batch(trainer, 0)

@@ -30,7 +30,8 @@ class TorchTraining:
     """A training that begins as the one in ``trainer`` does, in floats of 64 bits if ``is_double``.
 
     ``compiled`` has the answers and the loss compiled by torch.compile. Answers are those of the ONNX model, operator
-    by operator, or of ``module``, whose parameters have the names of the trained weights.
+    by operator, or of ``module``, whose parameters have the names of the trained weights and which is computed at
+    ``place``, a device of PyTorch.
     """
 
     def __init__(
@@ -42,11 +43,12 @@ class TorchTraining:
         threads: int | None = None,
         rate: float | None = None,
         module: torch.nn.Module | None = None,
+        place: str = "cpu",
     ) -> None:
         if threads is not None:
             torch.set_num_threads(threads)
         self.version = f"PyTorch {torch.__version__}{', compiled' if compiled else ''}"
-        self.wide = torch.float64 if is_double else torch.float32
+        self.wide, self.place = torch.float64 if is_double else torch.float32, place
         judge: Any = _LOSSES.get(loss_of(trainer.said["loss"])[0])
         self._counter = None
         self.statistics: dict[str, Any] = {}
@@ -72,7 +74,7 @@ class TorchTraining:
 
             answers: Any = by_operators
         else:
-            own = deepcopy(module).to(self.wide)
+            own = deepcopy(module).to(place, self.wide)
             self.parameters = {n: p for n, p in own.named_parameters() if n in trainer.weights}
             answers = own
 
@@ -92,7 +94,7 @@ class TorchTraining:
 
     def tensors(self, *arrays: np.ndarray) -> list[Any]:
         """Inputs and targets for steps."""
-        made = [torch.from_numpy(np.ascontiguousarray(a)) for a in arrays]
+        made = [torch.from_numpy(np.ascontiguousarray(a)).to(self.place) for a in arrays]
         return [t.to(self.wide) if t.is_floating_point() else t for t in made]
 
     def advance(self, given: Sequence[Any]) -> Any:
@@ -135,11 +137,11 @@ class TorchTraining:
         first."""
         found = {}
         for name, p in self.parameters.items():
-            found[name] = p.grad.numpy() * self.accumulate if p.grad is not None else np.zeros(p.shape)
+            found[name] = p.grad.cpu().numpy() * self.accumulate if p.grad is not None else np.zeros(p.shape)
         return found
 
     def weights(self) -> dict[str, np.ndarray]:
-        return {name: p.detach().numpy() for name, p in {**self.parameters, **self.statistics}.items()}
+        return {name: p.detach().cpu().numpy() for name, p in {**self.parameters, **self.statistics}.items()}
 
 
 def _of_model(own: Model, wide: torch.dtype) -> Any:
