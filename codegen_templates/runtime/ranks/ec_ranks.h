@@ -92,9 +92,9 @@ static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, 
 #define EC_PEER_MOST (EC_RANKS == 2 ? 1 << 25 : 1 << 20)
 #endif
 
-/* Where kernels of another part run beside an exchange, it leaves most multiprocessors to them. */
+/* Where kernels of another part run beside an exchange, it leaves half of the multiprocessors to them. */
 #ifndef EC_PEER_BLOCKS
-#define EC_PEER_BLOCKS (EC_CHUNKS > 1 ? 32 : 128)
+#define EC_PEER_BLOCKS (EC_CHUNKS > 1 ? 64 : 128)
 #endif
 enum { EC_PEER_THREADS = 512 };
 
