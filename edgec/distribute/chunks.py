@@ -12,6 +12,8 @@ from edgec.options import Options
 
 #: Parts of a batch. With two, an exchange of each hides behind the kernels of the other.
 CHUNKS = 2
+#: The part of an exchange's time that kernels beside it lose, which share multiprocessors and memory with it: of H200.
+LOST = 0.5
 #: Exchanges that no division chooses: what it finds then crosses nowhere.
 _NEVER = Exchange(CHUNKS, 1e6, 1e-6)
 
@@ -35,13 +37,16 @@ def chunk_of(graph: Graph, options: Options, alone_s: float) -> tuple[Graph, fro
 def overlapped(steps: Sequence[tuple[float, float]], chunks: int) -> float:
     """Seconds of a run whose steps are kernels and then an exchange, of each of so many parts of a batch.
 
-    Kernels of one part run at a time, and one exchange; both at once.
+    Kernels of one part run at a time, and one exchange; both at once, for which kernels pay with `LOST`.
     """
+    lost = LOST if chunks > 1 else 0.0
     computing = exchanging = 0.0
     ready = [0.0] * chunks
     for kernels_s, exchange_s in steps:
         for chunk in range(chunks):
             computing = max(computing, ready[chunk]) + kernels_s
-            exchanging = max(exchanging, computing) + exchange_s if exchange_s else exchanging
+            if exchange_s:
+                exchanging = max(exchanging, computing) + exchange_s
+                computing += lost * exchange_s
             ready[chunk] = exchanging if exchange_s else computing
     return max(ready)

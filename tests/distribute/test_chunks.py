@@ -19,7 +19,7 @@ from test_tensor_networks import drawn
 from typer.testing import CliRunner
 
 from edgec.cli.main import app
-from edgec.distribute import gpus
+from edgec.distribute import chunks, gpus
 from edgec.distribute.chunks import overlapped
 from edgec.distribute.gpus import BuiltGpus
 from edgec.emit.collectives import is_exchange
@@ -124,10 +124,10 @@ def test_one_part_where_another_gains_nothing(tmp_path: Path) -> None:
 def test_large_batches_are_predicted_to_gain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By the figures of the device file; a small batch has more launches in two parts."""
     monkeypatch.setattr(gpus, "overlapped", overlapped)
-    for name, rows, chunks in (("large", 2048, 2), ("small", 4, 1)):
+    for name, rows, parts in (("large", 2048, 2), ("small", 4, 1)):
         made = layer(rows, 8, 64, 2048)
         found = built(made, tmp_path / name, split="tensor", force=True, link_speed=None, precision="fp16")
-        assert found.chunks == chunks, found.verdict
+        assert found.chunks == parts, found.verdict
 
 
 def test_kernels_are_those_of_a_part(chunked: dict[str, tuple[BuiltGpus, Any]], tmp_path: Path) -> None:
@@ -138,22 +138,25 @@ def test_kernels_are_those_of_a_part(chunked: dict[str, tuple[BuiltGpus, Any]], 
     assert [2 * moved for moved in of_part] == of_whole
 
 
-def test_time_of_parts() -> None:
+def test_time_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert overlapped([(3.0, 2.0), (1.0, 0.0)], 1) == 6.0
+    monkeypatch.setattr(chunks, "LOST", 0.0)
     # 3 kernels, 3 of the other part beside the first exchange, its exchange beside the last kernels of the first part
     assert overlapped([(3.0, 2.0), (1.0, 0.0)], 2) == 9.0
     assert overlapped([(1.0, 5.0), (1.0, 0.0)], 2) == 12.0
     assert overlapped([(2.0, 2.0)] * 4 + [(0.0, 0.0)], 2) == 18.0
+    monkeypatch.setattr(chunks, "LOST", 0.5)
+    assert overlapped([(2.0, 1.0)] * 2 + [(0.0, 0.0)], 2) == 10.5 and overlapped([(2.0, 1.0)], 1) == 3.0
 
 
 def test_the_command_line_says_parts(tmp_path: Path) -> None:
     path, out = tmp_path / "net.onnx", tmp_path / "out"
     onnx.save(layer(batch=4), str(path))
     common = ["build", str(path), "--device", "cuda_sm90", "--split", "tensor", "--force"]
-    for more, chunks in (([], 2), (["--no-overlap"], 1)):
+    for more, parts in (([], 2), (["--no-overlap"], 1)):
         given = [*common, "--gpus", "2", "--compiler", "emulated", "--json", "-o", str(out), *more]
         found = json.loads(CliRunner().invoke(app, given).output)
-        assert (found["chunks"], "of each of 2 parts" in found["verdict"]) == (chunks, chunks == 2)
+        assert (found["chunks"], "of each of 2 parts" in found["verdict"]) == (parts, parts == 2)
         checked = CliRunner().invoke(app, ["check", str(out), "--json"])
         assert json.loads(checked.output)["ok"] and checked.exit_code == 0
     for over in (["--over", "host@local", "--over", "host@local"], []):

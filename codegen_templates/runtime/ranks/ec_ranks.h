@@ -92,11 +92,7 @@ static inline __attribute__((unused)) const char *ec_ranks_exchange(ec_ranks *, 
 #define EC_PEER_MOST (EC_RANKS == 2 ? 1 << 25 : 1 << 20)
 #endif
 
-/* Where kernels of another part run beside an exchange, it leaves half of the multiprocessors to them. */
-#ifndef EC_PEER_BLOCKS
-#define EC_PEER_BLOCKS (EC_CHUNKS > 1 ? 64 : 128)
-#endif
-enum { EC_PEER_THREADS = 512 };
+enum { EC_PEER_BLOCKS = 128, EC_PEER_THREADS = 512 };
 
 /* What reaches a rank: from every other one the number of the exchange whose values its thread block has sent. */
 typedef struct {
