@@ -20,6 +20,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from edgec.device.device import Device
+from edgec.fuse.cost_model import gpu_launch_s
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.loads import outermost
@@ -46,6 +47,8 @@ LIGHT = 4 << 20
 KEPT, CHEAP = 24, 8
 #: Most elements of a piece where S is in registers: more would leave lanes of short rows without a piece.
 SHORT = 8
+#: The part of the speed of memory at which weights are read.
+REACHED = 0.8
 #: The part of the device that the warps of such a product should fill: sums of several warps meet behind a barrier.
 FEWER = 0.1
 
@@ -124,6 +127,12 @@ class GpuVector(GpuKernel):
     @property
     def tables(self) -> list[Buffer]:
         return [b for f in self.factors for b in (f.words, f.numbers) if b is not None]
+
+    def predicted_seconds(self, device: Device) -> float | None:
+        """Seconds of a launch, and of reading the weights; None where the speed of memory is not known."""
+        if device.language != "cuda" or not device.gpu.memory_gbps:
+            return None
+        return gpu_launch_s(device) + sum(b.bytes for b in self.tables) / (REACHED * device.gpu.memory_gbps * 1e9)
 
     @property
     def describe(self) -> str:
