@@ -10,6 +10,8 @@ from pathlib import Path
 
 #: Bytes that may pass at once, if those of a millisecond are fewer, and how long others wait before they are dropped.
 BURST, QUEUE = 16_384, "200ms"
+#: Part of the bytes of a link that messages have: 1448 of a packet's 1514 are not headers of Ethernet, IP and TCP.
+PAYLOAD = 1448 / 1514
 
 
 @dataclass(frozen=True)
