@@ -22,7 +22,7 @@ from edgec.errors import LinkError, ModelError
 #: Bytes that sockets are told to hold, and of a request, which is far more than they do hold.
 HELD, SIZE = 1 << 16, 8 << 20
 #: Seconds after which a test has failed, and after which nothing has come that is not to come.
-LATE, NEVER = 20.0, 0.2
+LATE, NEVER = 10.0, 0.2
 #: Bytes of a packet of a slow link.
 PACKET = 4096
 LONG_AND_SHORT = (2 << 20, 28, 2 << 20, 1, 28)
@@ -218,6 +218,7 @@ def test_a_request_that_stops_half_way_is_given_up() -> None:
 def test_what_is_received_ahead_can_be_closed() -> None:
     part = Gated(64)
     ours, theirs = socket.socketpair()
+    ours.settimeout(LATE)
     with ours, theirs:
         incoming = Incoming(theirs, {0: part}, LATE)
         ours.sendall(part.request(0, 11))
