@@ -26,7 +26,7 @@ from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.several import page
 from benchmarks.several.cases import LINKS, Case, cases
 from benchmarks.several.networks import NETWORKS, STATES, written
-from benchmarks.several.throttle import Namespace, throttled
+from benchmarks.several.throttle import PAYLOAD, Namespace, throttled
 from edgec.artifact.folder import read_lock
 from edgec.bench.built import bench_built
 from edgec.distribute.bench import drawn_inputs, measure
@@ -52,7 +52,7 @@ def measured(case: Case, folder: Path, seconds: float) -> Row:
     over = folder / case.name.replace(":", "_")
     built = edgec.build_over(
         path, over, over=["host@local"] * 2, split=case.split, goal=case.goal, force=case.split != "auto",
-        link_speed=f"{bits:.0f}/0.05" if bits else None, memory=case.memory, progress=silent, states=states,
+        link_speed=f"{bits * PAYLOAD:.0f}/0.05" if bits else None, memory=case.memory, progress=silent, states=states,
     )  # fmt: skip
     manifest = built.manifest
     waiting = None

@@ -38,9 +38,10 @@ in the time of a frame alone.
 
 ## Overlap
 
-A single frame waits for each transfer. In a stream, transfers go on while other frames are computed, and a worker sends
-its answer while it computes the next part. Frames a second of pipelines: one frame at a time; several, where a worker
-waits until its answer is gone (`edgec worker --no-overlap`); and several with overlap, beside one at a time.
+A single frame waits for each transfer. In a stream, transfers go on while other frames are computed, and a worker
+receives its next request and sends its last answer while it computes. Frames a second of pipelines: one frame at a
+time; several, where a worker does one after the other (`edgec worker --no-overlap`); and several with overlap, beside
+one at a time.
 
 {overlap}
 
@@ -85,7 +86,7 @@ def text(rows: Sequence[Row], command: str) -> str:
         all=len(pairs),
         seconds=rows[0]["seconds"] if rows else 0,
         table=markdown(COLUMNS, [_line(r) for r in there], 4),
-        overlap=markdown(["network", "link", "one at a time", "answers wait", "overlap", "gain"], overlap, 2),
+        overlap=markdown(["network", "link", "one at a time", "without overlap", "overlap", "gain"], overlap, 2),
         limited=markdown(
             ["network", "link", "split", "limit", "MiB of one", "MiB kept", "MiB resident", "ms a frame", "frames/s"],
             limited,

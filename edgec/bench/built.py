@@ -41,9 +41,7 @@ def bench_built(
     with pinned(threads, kept_cores(read_lock(folder))) as is_pinned, Network(folder, threads) as network:
         known = read_arrays(inputs, narrow=True) if inputs is not None else None
         arrays = ready or {
-            port.onnx_name: _drawn(port, random, network)
-            if known is None
-            else _given(port, known, str(inputs), network)
+            port.onnx_name: drawn(port, random, network) if known is None else _given(port, known, str(inputs), network)
             for port in network.inputs
         }
         call, _ = network.bind(arrays)
@@ -68,7 +66,7 @@ def _given(port: Port, known: Mapping[str, np.ndarray], where: str, network: Net
     return np.ascontiguousarray(array, DTYPES[port.dtype])
 
 
-def _drawn(port: Port, random: np.random.Generator, network: Network) -> np.ndarray:
+def drawn(port: Port, random: np.random.Generator, network: Network) -> np.ndarray:
     """Floats from a normal distribution, of the greatest sizes; zeros for integers, which may be positions in a table.
 
     Raises UsageError for an extent that is no size by itself.

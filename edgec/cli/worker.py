@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         once: Annotated[bool, typer.Option("--once", help="End with the first coordinator.")] = False,
         overlap: Annotated[
-            bool, typer.Option("--overlap/--no-overlap", help="Send an answer while the next part is computed.")
+            bool, typer.Option("--overlap/--no-overlap", help="Receive and send while a part is computed.")
         ] = True,
     ) -> Answer:
         """Serve PARTs of a divided network to a coordinator that knows the secret, until stopped."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, repeat
 
 import numpy as np
 
@@ -66,18 +65,25 @@ def measure(
         times.append(time.perf_counter() - begun)
     moved = sum(map(sum, network.moved)) - sum(map(sum, before))
     progress("bench", "a stream", 0.5)
-    filling = max(2 * network.manifest.in_flight, WARM_UP_STREAM)  # until it is full, and windows of links have grown
-    for _ in network.stream(islice(repeat(given), filling)):
-        pass
-    end = time.perf_counter() + seconds / 2
+    frames, spent = _streamed(network, given, seconds / 2)
+    return Measured(Timing.of(times), frames / spent, frames, moved // len(times), tuple(network.memory()))
+
+
+def _streamed(network: Several, given: Mapping[str, np.ndarray], seconds: float) -> tuple[int, float]:
+    """Frames that came out of a stream while it was full, and the seconds in which they did.
+
+    Those before it was full, and before windows of links had grown, do not count, nor those that are left at the end.
+    """
+    first = max(2 * network.manifest.in_flight, WARM_UP_STREAM)
+    came: list[float] = []
+    last = 0
 
     def supply() -> Iterator[Mapping[str, np.ndarray]]:
-        for k in range(MOST):
-            if k >= 2 * LEAST and time.perf_counter() > end:
-                return
+        nonlocal last
+        while len(came) <= first + 2 * LEAST or (came[-1] < came[first] + seconds and len(came) <= first + MOST):
             yield given
+        last = len(came) - 1
 
-    begun = time.perf_counter()
-    frames = sum(1 for _ in network.stream(supply()))
-    spent = time.perf_counter() - begun
-    return Measured(Timing.of(times), frames / spent, frames, moved // len(times), tuple(network.memory()))
+    for _ in network.stream(supply()):
+        came.append(time.perf_counter())
+    return last - first, came[last] - came[first]

@@ -24,6 +24,8 @@ from edgec.distribute.parts import Division, Part
 from edgec.distribute.places import Place, Speed, places_of, speed_of
 from edgec.distribute.prices import Prices, own
 from edgec.distribute.probe import probe_place
+from edgec.distribute.timed import time_workers
+from edgec.distribute.timeline import Seconds
 from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
@@ -35,9 +37,6 @@ from edgec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-#: Seconds that a part, or the whole network, is timed for where it runs here.
-TIMED = 0.4
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def build_over(
                 _part(part, fresh / f"part{k}", k, options[part.worker], given, compile, progress)
                 for k, part in enumerate(choice.division.parts)
             ]
-            seconds = [time_built(b) for b in built] if all(runs) else None
+            seconds = time_parts(choice.division.parts, built) if all(runs) else None
             measured = choice.beside(priced(choice.division, links, seconds), goal)
             if measured is choice:
                 break
@@ -173,21 +172,19 @@ def _measured_scale(graph: Graph, plan: Plan, prices: Prices, folder: Path, give
         cast(Buildable, graph), folder, start="fuse", **cast(Settings, {**given, "device": prices.options[0].device})
     )
     predicted = sum(prices.of_blocks(plan)[0].values())
-    return time_built(whole) / predicted if predicted > 0 else 1.0
+    ((found,),) = time_workers([[whole.folder]], whole.options.threads, _cores())
+    return found.alone / predicted if predicted > 0 else 1.0
 
 
-def time_built(built: Built) -> float:
-    """Median seconds of a built network on random inputs, on as many cores of this machine as it has threads.
-
-    Those of one thread are its own: what other programs do meanwhile is no work of the network.
-    """
-    from edgec.bench.built import bench_built
-    from edgec.bench.timing import thread_seconds, wall_seconds
-
-    threads = built.options.threads
-    clock = thread_seconds if threads == 1 else wall_seconds
-    benched = bench_built(built.folder, threads=threads, seconds=TIMED, rounds=2, progress=silent, clock=clock)
-    return benched.timing.median_ms * 1e-3
+def time_parts(parts: Sequence[Part], built: Sequence[Built]) -> list[Seconds]:
+    """Measured seconds of the built parts of a network on this machine, in order."""
+    own: dict[int, list[int]] = {}
+    for k, part in enumerate(parts):
+        own.setdefault(part.worker, []).append(k)
+    folders = [[built[k].folder for k in mine] for mine in own.values()]
+    times = time_workers(folders, built[0].options.threads, _cores())
+    found = {k: s for mine, seconds in zip(own.values(), times) for k, s in zip(mine, seconds)}
+    return [found[k] for k in range(len(parts))]
 
 
 def _part(
@@ -218,7 +215,7 @@ def _manifest(
     speeds: Sequence[Speed],
     links: Links,
     built: Sequence[Built],
-    seconds: Sequence[float] | None,
+    seconds: Sequence[Seconds] | None,
 ) -> Manifest:
     division: Division = choice.division
     final = priced(division, links, seconds)
@@ -227,7 +224,7 @@ def _manifest(
     parts = [
         PartEntry(
             f"part{k}", part.worker, part.reads, tuple(part.writes),
-            part.seconds if seconds is None else seconds[k], b.arena_bytes, b.weights_bytes,
+            part.seconds if seconds is None else seconds[k].alone, b.arena_bytes, b.weights_bytes,
         )
         for k, (part, b) in enumerate(zip(division.parts, built))
     ]  # fmt: skip

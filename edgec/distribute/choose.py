@@ -20,7 +20,7 @@ from edgec.distribute.same_bits import SameBits
 from edgec.distribute.sharded import sharded
 from edgec.distribute.shards import work
 from edgec.distribute.tensor import along, offered, told_why_not
-from edgec.distribute.timeline import Job, Predicted, predict
+from edgec.distribute.timeline import Job, Predicted, Seconds, predict
 from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
@@ -111,8 +111,8 @@ class Choice:
         return replace(self, tried=self.one, verdict=f"{told(measured, self.alone_s, goal)}, by measured kernels")
 
 
-def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[Job]:
-    """The parts of a division as its timeline needs them; ``seconds`` replace the predicted ones."""
+def jobs_of(division: Division, seconds: Sequence[Seconds] | None = None) -> list[Job]:
+    """The parts of a division as its timeline needs them; ``seconds`` that were measured replace the predicted ones."""
     makers = {name: [k] for k, part in enumerate(division.parts) for name in part.writes}
     added = {name for terms in division.sums.values() for name in terms[1:]}
     for name, terms in division.sums.items():
@@ -124,12 +124,12 @@ def jobs_of(division: Division, seconds: Sequence[float] | None = None) -> list[
         bytes_out = sum(n.type.bytes for n in part.writes.values())
         bytes_added = sum(n.type.bytes for name, n in part.writes.items() if name in added)
         after = tuple(sorted({m for r in part.reads for m in makers.get(r.tensor, ())}))
-        own = part.seconds if seconds is None else seconds[k]
-        found.append(Job(part.worker, own, bytes_in, bytes_out, after, bytes_added))
+        own = Seconds(part.seconds, part.seconds) if seconds is None else seconds[k]
+        found.append(Job(part.worker, own.alone, bytes_in, bytes_out, after, bytes_added, own.busy))
     return found
 
 
-def priced(division: Division, links: Links, seconds: Sequence[float] | None) -> Tried:
+def priced(division: Division, links: Links, seconds: Sequence[Seconds] | None) -> Tried:
     """A division with its predicted times.
 
     So many frames are in flight that the slowest worker or link never waits for one: those that are on their way while

@@ -15,7 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from edgec.distribute.protocol import DONE, FAILED, HEADER, MOST_WORDS, RUN, Header, header_of, require, send_some
+from edgec.distribute.protocol import (
+    DONE,
+    FAILED,
+    HEADER,
+    MOST_WORDS,
+    RUN,
+    Header,
+    header_of,
+    require,
+    send_some,
+    wake_after,
+)
 from edgec.errors import LinkError
 from edgec.text import printable
 
@@ -52,6 +63,7 @@ class Connection:
     _room: memoryview | None = None
     _filled: int = 0
     _is_failure: bool = False
+    _wakes_late: bool = False
 
     def ask(self, part: int, types: int, payload: Sequence[memoryview], length: int, out: int, frame: Any) -> None:
         """Queue a run of a part. ``length`` and ``out`` are bytes and types of its answer, ``frame`` comes back."""
@@ -101,9 +113,16 @@ class Connection:
                     self._filled += self._got(self.socket.recv_into(self._room[self._filled :]))
                 found.append(self._complete())
         except BlockingIOError:
+            self._wake_after(0 if self._room is None else self._room.nbytes - self._filled)
             return found
         except OSError as error:
             raise self.lost(f"the connection broke: {error.strerror or error}") from None
+
+    def _wake_after(self, left: int) -> None:
+        """Wait for what is left of an answer, rather than for each packet of it."""
+        if left or self._wakes_late:
+            wake_after(self.socket, left)
+            self._wakes_late = left > 0
 
     def _got(self, count: int) -> int:
         if not count:

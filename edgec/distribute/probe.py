@@ -30,6 +30,7 @@ from edgec.distribute.manifest import Manifest, PartEntry, Tensor
 from edgec.distribute.parts import Read
 from edgec.distribute.places import Place, Speed
 from edgec.distribute.protocol import checksum
+from edgec.distribute.served import TURNS
 from edgec.distribute.sides import Side
 from edgec.distribute.worker import session
 from edgec.errors import LinkError
@@ -60,17 +61,17 @@ class Echo:
 
     def __init__(self, number: int, length: int) -> None:
         self.number, self.length = number, length
-        self.rooms = [memoryview(bytearray(length))]
+        self.rooms: Sequence[Sequence[memoryview]] = [[memoryview(bytearray(length))] for _ in range(TURNS)]
         self.types = self.types_out = checksum([("u8", (length,))])
-        self._spent = np.frombuffer(self.rooms[0], np.int64, 1)
+        self._spent = [np.frombuffer(room, np.int64, 1) for (room,) in self.rooms]
         self._memory = np.zeros(WALKED, np.uint8)
 
-    def run(self) -> list[memoryview]:
+    def run(self, turn: int) -> Sequence[memoryview]:
         begun = time.perf_counter_ns()
         while (spent := time.perf_counter_ns() - begun) < AT_WORK_NS:
             self._memory += 1
-        self._spent += spent
-        return self.rooms
+        self._spent[turn] += spent
+        return self.rooms[turn]
 
     def reset(self) -> None:
         return None

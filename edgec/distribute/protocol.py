@@ -17,6 +17,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -41,6 +42,8 @@ NONCE = PROOF = DIGEST = 32
 LEAST_SECRET = 16
 #: Seconds for the beginning of a connection.
 GREETING = 10.0
+#: Bytes of a long message for which a receiver is woken up, at most: a slow link brings them in packets of a few.
+WOKEN = 1 << 18
 #: Pieces that one call sends at most: systems take 1024.
 PIECES = 512
 
@@ -100,6 +103,7 @@ def received(end: socket.socket, length: int, deadline: float | None) -> bytes:
 def fill(end: socket.socket, room: memoryview, deadline: float | None) -> None:
     """Receive into all of ``room`` until the deadline (`time.monotonic`). Raises LinkError where it does not come."""
     room = room.cast("B") if room.format != "B" or room.ndim != 1 else room
+    is_woken_late = False
     while room.nbytes:
         if deadline is not None:
             left = deadline - time.monotonic()
@@ -117,6 +121,19 @@ def fill(end: socket.socket, room: memoryview, deadline: float | None) -> None:
         if not got:
             raise LinkError("the connection was closed")
         room = room[got:]
+        if room.nbytes or is_woken_late:
+            wake_after(end, room.nbytes)
+            is_woken_late = True
+
+
+def wake_after(end: socket.socket, length: int) -> None:
+    """Let `select` and ``recv`` wait until so many bytes are there, `WOKEN` at most; a system that cannot wakes early.
+
+    Whoever has received all of a message sets it back to 1.
+    """
+    if hasattr(socket, "SO_RCVLOWAT"):
+        with suppress(OSError):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(1, min(length, WOKEN)))
 
 
 def send_some(end: socket.socket, outgoing: deque[memoryview], flags: int = 0) -> None:

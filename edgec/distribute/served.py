@@ -16,18 +16,24 @@ from edgec.distribute.protocol import checksum, raw
 from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES
 
+#: Requests of a part that have room: one that is computed, and the next one.
+TURNS = 2
+
 
 class Served(Protocol):
-    """A part as messages know it: what is received into ``rooms``, and what a run gives back."""
+    """A part as messages know it: what is received into ``rooms``, and what a run gives back.
+
+    Rooms take turns: while a run reads one of them, the next request is received into the other.
+    """
 
     number: int
-    rooms: list[memoryview]
+    rooms: Sequence[Sequence[memoryview]]
     length: int
     types: int
     types_out: int
 
-    def run(self) -> list[memoryview]:
-        """Run once on what is in the rooms; the bytes of the outputs in order, valid until the next run."""
+    def run(self, turn: int) -> Sequence[memoryview]:
+        """Run once on what is in the rooms of a turn; the bytes of the outputs in order, valid until the next run."""
         ...
 
     def reset(self) -> None:
@@ -49,25 +55,27 @@ class ServedPart:
         if any(not isinstance(n, int) for p in ports for n in p.shape):
             raise UsageError("has sizes that are known only at run time", where=str(folder))
         states = states_of(read_lock(folder))
-        arrays = {p.onnx_name: np.zeros(_shape(p), DTYPES[p.dtype]) for p in self._network.inputs}
-        self._states = {new: arrays[old] for old, new in states.items()}
+        held = {p.onnx_name: _zeros(p) for p in self._network.inputs if p.onnx_name in states}
+        self._states = {new: held[old] for old, new in states.items()}
         ins = [p for p in self._network.inputs if p.onnx_name not in states]
         outs = [p for p in self._network.outputs if p.onnx_name not in self._states]
-        self.rooms = [raw(arrays[p.onnx_name]) for p in ins]
-        self.length = sum(r.nbytes for r in self.rooms)
+        turns = [{p.onnx_name: _zeros(p) for p in ins} for _ in range(TURNS)]
+        results = self._states | {p.onnx_name: _zeros(p) for p in outs}
+        self._calls = [self._network.bind(arrays | held, results)[0] for arrays in turns]
+        self.rooms: Sequence[Sequence[memoryview]] = [[raw(a) for a in arrays.values()] for arrays in turns]
+        self.length = sum(r.nbytes for r in self.rooms[0])
         self.types, self.types_out = (checksum([(p.dtype, _shape(p)) for p in group]) for group in (ins, outs))
-        self._call, self._results = self._network.bind(arrays, self._states)
+        self._sent = [raw(results[p.onnx_name]) for p in outs]
 
     def reset(self) -> None:
         """States as they are at the start."""
         for array in self._states.values():
             array[...] = 0
 
-    def run(self) -> list[memoryview]:
-        """Run once on what is in the rooms; the bytes of the outputs in order, valid until the next run."""
-        self._call()
-        found: Mapping[str, Any] = self._results()
-        return [raw(a) for name, a in found.items() if name not in self._states]
+    def run(self, turn: int) -> Sequence[memoryview]:
+        """Run once on what is in the rooms of a turn; the bytes of the outputs in order, valid until the next run."""
+        self._calls[turn]()
+        return self._sent
 
 
 def number_of(folder: Path) -> int:
@@ -95,6 +103,10 @@ def states_of(lock: Mapping[str, Any]) -> dict[str, str]:
     if not {*found} <= ins or not {*found.values()} <= outs or len({*found.values()}) < len(found):
         raise UsageError("has states that are none of its ports", hint="build it again", where=str(lock.get("name")))
     return dict(found)
+
+
+def _zeros(port: Port) -> np.ndarray:
+    return np.zeros(_shape(port), DTYPES[port.dtype])
 
 
 def _shape(port: Port) -> tuple[int, ...]:

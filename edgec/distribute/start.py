@@ -69,8 +69,8 @@ def start(
 ) -> Started:
     """Start a worker for the parts in ``folders`` on a free port of ``host``, on one core where that is given.
 
-    ``within`` is a command that runs it, such as that of a network namespace. Where it ``overlaps``, an answer goes
-    while the next part is computed. Raises LinkError, which calls it
+    ``within`` is a command that runs it, such as that of a network namespace. Where it ``overlaps``, messages
+    come and go while a part is computed. Raises LinkError, which calls it
     ``name``, where it does not come to listen.
     """
     places = [str(folder.absolute()) for folder in folders]

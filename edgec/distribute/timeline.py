@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from edgec.distribute.links import Links
@@ -19,10 +19,19 @@ FRAMES = 24
 
 
 @dataclass(frozen=True)
+class Seconds:
+    """Measured seconds of a part: while the other workers rest, and while all of them are at work."""
+
+    alone: float
+    busy: float
+
+
+@dataclass(frozen=True)
 class Job:
     """A part as the prediction sees it: where it runs, for how long, what it moves, and the parts it waits for.
 
-    ``bytes_added`` of what it gives are added to sums.
+    ``bytes_added`` of what it gives are added to sums. ``busy_s`` are its seconds while all workers compute, which
+    share the memory of a machine; None where it takes no longer then.
     """
 
     worker: int
@@ -31,6 +40,12 @@ class Job:
     bytes_out: int
     after: tuple[int, ...]
     bytes_added: int = 0
+    busy_s: float | None = None
+
+    @property
+    def busy(self) -> Job:
+        """The part while all workers compute."""
+        return self if self.busy_s is None else replace(self, seconds=self.busy_s, busy_s=None)
 
 
 @dataclass(frozen=True)
@@ -43,8 +58,12 @@ class Predicted:
 
 
 def predict(jobs: Sequence[Job], links: Links, in_flight: int) -> Predicted:
-    """Times of ``jobs`` over links, with so many frames at once."""
-    (latency,) = _ends(jobs, links, 1, 1)
+    """Times of ``jobs`` over links, with so many frames at once.
+
+    All workers are at work in a stream; in a frame alone, those of them whose parts do not wait for one another.
+    """
+    (latency,) = _ends([j.busy if shares else j for j, shares in zip(jobs, _shared(jobs))], links, 1, 1)
+    jobs = [j.busy for j in jobs]
     ends = sorted(_ends(jobs, links, max(FRAMES, 6 * in_flight), in_flight))
     half = len(ends) // 2  # the first frames fill the pipeline
     period = (ends[-1] - ends[half - 1]) / (len(ends) - half)
@@ -53,6 +72,21 @@ def predict(jobs: Sequence[Job], links: Links, in_flight: int) -> Predicted:
     # frames that take turns on all workers may end close together
     period = max(period, hub, *work.values(), (hub + sum(work.values())) / links.cores)
     return Predicted(latency, period, sum(j.bytes_in + j.bytes_out for j in jobs))
+
+
+def _shared(jobs: Sequence[Job]) -> list[bool]:
+    """Does another worker have a part that may run at the same time as this one, for every part in order?"""
+    before, own = [0] * len(jobs), dict.fromkeys((j.worker for j in jobs), 0)
+    for k, job in enumerate(jobs):
+        own[job.worker] |= 1 << k
+        for other in job.after:
+            before[k] |= before[other] | 1 << other
+    behind = [0] * len(jobs)
+    for k in reversed(range(len(jobs))):
+        for other in jobs[k].after:
+            behind[other] |= behind[k] | 1 << k
+    everything = (1 << len(jobs)) - 1
+    return [bool(everything & ~(own[j.worker] | b | a)) for j, b, a in zip(jobs, before, behind)]
 
 
 def _occupied(job: Job, links: Links) -> float:

@@ -1,35 +1,28 @@
 """A worker: serves parts of a divided network to one coordinator at a time, over TCP.
 
 It runs the parts that it was started with and nothing else: no code and no file comes through the connection. Its
-memory is that of the parts and one message of each.
+memory is that of the parts, two requests of each, and an answer.
 """
 
 from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from edgec.distribute.incoming import Incoming
 from edgec.distribute.outgoing import Outgoing
 from edgec.distribute.protocol import (
     ASK,
     DONE,
     FAILED,
-    HEADER,
     MEMORY,
     MOST_WORDS,
-    RESET,
-    RUN,
     TOLD,
     Header,
-    fill,
     greet_as_worker,
-    header_of,
-    received,
-    require,
 )
 from edgec.distribute.served import Served, ServedPart, digest_of
 from edgec.errors import EdgecError, LinkError, UsageError
@@ -60,7 +53,7 @@ def serve(
 ) -> None:
     """Serve the parts in ``folders`` at an address until the process ends; with ``once``, to the first coordinator.
 
-    Where it ``overlaps``, an answer goes while the next part is computed.
+    Where it ``overlaps``, the next request is received, and an answer goes, while a part is computed.
     ``ready`` is called with the address that is listened at, ``complain`` with the reason why a connection ended.
     Raises UsageError for folders that hold no parts, LinkError for an address that cannot be had.
     """
@@ -90,46 +83,40 @@ def serve(
 def session(end: socket.socket, parts: Mapping[int, Served], overlaps: bool = True) -> None:
     """Answer one coordinator until it goes. Raises LinkError for a message that is not due.
 
-    Where it ``overlaps``, an answer goes while the next part is computed.
+    Where it ``overlaps``, the next request is received, and an answer goes, while a part is computed.
     """
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with closing(Outgoing(end, MESSAGE, overlaps)) as outgoing:
-        _answer(end, parts, outgoing)
+    _reset(parts)
+    with (
+        closing(Outgoing(end, MESSAGE, overlaps)) as outgoing,
+        closing(Incoming(end, parts, MESSAGE, overlaps)) as incoming,
+    ):
+        _answer(parts, incoming, outgoing)
 
 
-def _answer(end: socket.socket, parts: Mapping[int, Served], outgoing: Outgoing) -> None:
+def _answer(parts: Mapping[int, Served], incoming: Incoming, outgoing: Outgoing) -> None:
     """Run what is asked for, one part after the other."""
-    last = dict.fromkeys(parts, -1)
+    while True:
+        request = incoming.take()
+        if request.kind == ASK:
+            outgoing.send([Header(TOLD, 0, 0, MEMORY.size, 0).packed(), MEMORY.pack(resident_bytes())])
+        elif request.part is None:
+            _reset(parts)
+        else:
+            part = request.part
+            try:
+                results = part.run(request.turn)
+            except EdgecError as error:
+                words = str(error).encode()[:MOST_WORDS]
+                outgoing.send([Header(FAILED, part.number, request.run, len(words), 0).packed(), words])
+                continue
+            length = sum(r.nbytes for r in results)
+            outgoing.send([Header(DONE, part.number, request.run, length, part.types_out).packed(), *results])
+
+
+def _reset(parts: Mapping[int, Served]) -> None:
     for own in parts.values():
         own.reset()
-    while True:
-        header = header_of(received(end, HEADER.size, None))
-        deadline = time.monotonic() + MESSAGE
-        if header.kind == ASK:
-            require(header, Header(ASK, 0, 0, 0, 0))
-            outgoing.send([Header(TOLD, 0, 0, MEMORY.size, 0).packed(), MEMORY.pack(resident_bytes())])
-            continue
-        if header.kind == RESET:
-            require(header, Header(RESET, 0, 0, 0, 0))
-            for own in parts.values():
-                own.reset()
-            continue
-        part = parts.get(header.part)
-        if part is None:
-            raise LinkError(f"part {header.part} is asked for, which is not here")
-        due = last[part.number] + 1
-        require(header, Header(RUN, part.number, due, part.length, part.types))
-        for room in part.rooms:
-            fill(end, room, deadline)
-        last[part.number] = due
-        try:
-            results = part.run()
-        except EdgecError as error:
-            words = str(error).encode()[:MOST_WORDS]
-            outgoing.send([Header(FAILED, part.number, due, len(words), 0).packed(), words])
-            continue
-        length = sum(r.nbytes for r in results)
-        outgoing.send([Header(DONE, part.number, due, length, part.types_out).packed(), *results])
 
 
 def resident_bytes() -> int:

@@ -13,6 +13,7 @@ from divided_cases import divided, image, in_tiles, tower
 
 import edgec
 from edgec.distribute.check import check_over
+from edgec.distribute.timeline import Seconds
 from edgec.errors import ModelError, UsageError
 
 CASES = [("auto", 1), ("pipeline", 2), ("pipeline", 3), ("rows", 2), ("rows", 3)]
@@ -78,7 +79,12 @@ def test_what_does_not_pay_is_refused(tmp_path: Path) -> None:
 def test_what_measured_parts_show_to_be_slower_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts that take longer than was predicted are built, timed and given up for one device."""
     times = {"whole": 0.2, "parts": 0.3}
-    monkeypatch.setattr("edgec.distribute.build.time_built", lambda built: times.get(built.folder.name, times["parts"]))
+
+    def timed(workers: list[list[Path]], threads: int, cores: int) -> list[list[Seconds]]:
+        own = [[times.get(folder.name, times["parts"]) for folder in folders] for folders in workers]
+        return [[Seconds(s, s) for s in mine] for mine in own]
+
+    monkeypatch.setattr("edgec.distribute.build.time_workers", timed)
     for goal in ("throughput", "latency"):
         built = divided(tmp_path, 2, "auto", force=False, goal=goal)
         assert built.manifest.split == "one" and sorted(p.name for p in built.folder.glob("part*")) == ["part0"]

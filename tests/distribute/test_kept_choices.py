@@ -23,6 +23,7 @@ from edgec.distribute.choose import MISSING, Choice, Tried, Wanted, choose, jobs
 from edgec.distribute.links import FRAME, HANDLING, Links
 from edgec.distribute.places import Speed
 from edgec.distribute.prices import Prices
+from edgec.distribute.timeline import Seconds
 from edgec.errors import EdgecError
 from edgec.frontend.source import read
 from edgec.options import resolve
@@ -90,7 +91,8 @@ def lines(name: str, links: str) -> Iterator[str]:
             yield f"{told} | {error.message} / {error.hint}"
             continue
         yield f"{told} | {line(choice)}"
-        slower = priced(choice.division, LINKS[links], [2 * p.seconds + 1e-3 for p in choice.division.parts])
+        longer = [2 * p.seconds + 1e-3 for p in choice.division.parts]
+        slower = priced(choice.division, LINKS[links], [Seconds(s, s) for s in longer])
         beside = choice.beside(slower, Wanted(**request).goal)
         yield f"{told} | measured | {beside.division.split} {beside.division.workers} | {without_solver(beside)}"
 

@@ -108,3 +108,31 @@ def test_as_many_frames_are_in_flight_as_keep_the_slowest_at_work() -> None:
     assert slow.predicted.period_s == pytest.approx(0.01, rel=0.05)
     none = priced(division, links(2, FREE, wire=Speed(1e6, 0.0)), None)
     assert none.in_flight <= FLYING * 2
+
+
+BUSY = [0.01, 0.016]
+
+
+def times(jobs: list[Job]) -> tuple[float, float]:
+    """Seconds of a frame alone, and of the work of the slowest worker between frames, where messages are free."""
+    found = predict(jobs, links(2, FREE), 6)
+    return found.latency_s, found.period_s
+
+
+def test_parts_that_wait_for_one_another_are_busy_in_a_stream_alone() -> None:
+    sequence = [Job(w, 0.01, 0, 0, (w - 1,) if w else (), busy_s=BUSY[w]) for w in range(2)]
+    latency, period = times(sequence)
+    assert latency == pytest.approx(0.02) and period == pytest.approx(0.016, rel=0.01)
+
+
+def test_parts_of_one_frame_that_run_at_once_take_as_long_as_they_do_together() -> None:
+    shares = [Job(w, 0.01, 0, 0, (), busy_s=BUSY[w]) for w in range(2)]
+    assert times(shares)[0] == pytest.approx(0.016)
+    last = Job(0, 0.005, 0, 0, (0, 1), busy_s=0.008)  # nothing runs beside it
+    latency, period = times([*shares, last])
+    assert latency == pytest.approx(0.016 + 0.005) and period >= 0.01 + 0.008
+    beside = Job(1, 0.002, 0, 0, (1,), busy_s=0.003)  # it may run beside the last one, and beside the first
+    after = Job(0, 0.005, 0, 0, (0,), busy_s=0.008)
+    assert times([*shares, after, beside])[0] == pytest.approx(max(0.01 + 0.008, 0.016 + 0.003))
+    one = [Job(0, 0.01, 0, 0, (), busy_s=0.02), Job(0, 0.01, 0, 0, (), busy_s=0.02)]
+    assert times(one)[0] == pytest.approx(0.02), "parts of one worker do not run at the same time"
