@@ -17,6 +17,7 @@ from edgec.artifact.publish import hidden, put, turn
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
 from edgec.distribute.choose import Choice, Wanted, choose, priced
+from edgec.distribute.emitted import divided_files, refusal
 from edgec.distribute.kept import kept
 from edgec.distribute.links import Handled, Links, links_of
 from edgec.distribute.manifest import Manifest, PartEntry, Tensor, WorkerEntry, read_manifest
@@ -41,11 +42,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BuiltParts:
-    """A divided network in ``folder``: its manifest, and what was tried."""
+    """A divided network in ``folder``: its manifest, and what was tried.
+
+    ``without_c`` is the reason why there is no host and no worker in C beside the parts; empty where there is.
+    """
 
     folder: Path
     manifest: Manifest
     choice: Choice
+    without_c: str = ""
 
 
 @files.system()
@@ -116,12 +121,18 @@ def build_over(
                 shutil.rmtree(b.folder)
         manifest = _manifest(options[0].name, choice, wanted, places, speeds, links, built, seconds)
         (fresh / MANIFEST).write_text(manifest.written(), encoding="utf-8")
+        without_c = refusal(fresh, manifest)
+        if without_c:
+            progress("divide", f"no C for the workers: {without_c}")
+        else:
+            for path, content in divided_files(fresh, manifest, options[0].templates).items():
+                (fresh / path).write_bytes(content)
         with turn(folder):
             _refuse_foreign(folder)
             put(fresh, folder)
     if parsed.path is not None:
         write_origin(folder, parsed.path, settings)
-    return BuiltParts(folder, read_manifest(folder), choice)
+    return BuiltParts(folder, read_manifest(folder), choice, without_c)
 
 
 def _resolved(given: dict[str, object], device: str) -> Options:

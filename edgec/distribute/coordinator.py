@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from edgec.distribute.manifest import read_manifest
 from edgec.distribute.places import Place
 from edgec.distribute.protocol import (
     ASK,
+    END,
     HEADER,
     MEMORY,
     RESET,
@@ -220,6 +222,10 @@ class Several:
 
     def close(self) -> None:
         """Close the connections and end the workers that were started here; nothing runs afterwards."""
+        if self._state == "open":
+            for c in self._exchange.connections:
+                with suppress(OSError):  # who does not hear it sees the connection close
+                    c.socket.send(Header(END, 0, 0, 0, 0).packed())
         if self._state in ("open", "busy"):
             self._state = "closed"
         self._exchange.close()

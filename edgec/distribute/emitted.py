@@ -42,6 +42,8 @@ _ADDED = {
     **dict.fromkeys(("i32", "u32"), "EC_ADD_32"), **dict.fromkeys(("i64", "u64"), "EC_ADD_64"),
     "f16": "EC_ADD_F16", "bf16": "EC_ADD_BF16", "f32": "EC_ADD_F32", "f64": "EC_ADD_F64",
 }  # fmt: skip
+#: Names of a network whose files would hide those beside them.
+_HIDES = frozenset(["ec"])
 #: Places of weights whose bytes are part of the program.
 _LINKED = ("incbin", "array")
 #: Bytes that tensors of a frame are aligned to.
@@ -136,6 +138,8 @@ def refusal(folder: Path, manifest: Manifest) -> str:
             return f"the sum {comment_text(tensor.name)} is of {tensor.dtype}, which the host does not add in C"
     if not manifest.outputs:
         return "it has no outputs"
+    if manifest.name in _HIDES:
+        return f"files of a network called {manifest.name} would hide those of the runtime"
     return ""
 
 

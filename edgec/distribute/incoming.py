@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from edgec.distribute.protocol import ASK, HEADER, RESET, RUN, Header, fill, header_of, received, require
+from edgec.distribute.protocol import ASK, END, HEADER, RESET, RUN, Header, fill, header_of, received, require
 from edgec.distribute.served import Served
 from edgec.errors import LinkError
 
@@ -83,7 +83,7 @@ class Incoming:
     def _received(self) -> Request:
         header = header_of(received(self._end, HEADER.size, None))
         deadline = time.monotonic() + self._patience
-        if header.kind in (ASK, RESET):
+        if header.kind in (ASK, RESET, END):
             require(header, Header(header.kind, 0, 0, 0, 0))
             return Request(header.kind)
         part = self._parts.get(header.part)

@@ -17,6 +17,7 @@ from edgec.distribute.outgoing import Outgoing
 from edgec.distribute.protocol import (
     ASK,
     DONE,
+    END,
     FAILED,
     MEMORY,
     MOST_WORDS,
@@ -95,9 +96,11 @@ def session(end: socket.socket, parts: Mapping[int, Served], overlaps: bool = Tr
 
 
 def _answer(parts: Mapping[int, Served], incoming: Incoming, outgoing: Outgoing) -> None:
-    """Run what is asked for, one part after the other."""
+    """Run what is asked for, one part after the other, until nothing follows."""
     while True:
         request = incoming.take()
+        if request.kind == END:
+            return
         if request.kind == ASK:
             outgoing.send([Header(TOLD, 0, 0, MEMORY.size, 0).packed(), MEMORY.pack(resident_bytes())])
         elif request.part is None:

@@ -9,7 +9,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -298,13 +297,14 @@ int ec_transport_tcp_listen(ec_tcp *tcp, int rank, const char *address) {
   return tcp->server < 0 ? EC_UNREACHABLE : EC_OK;
 }
 
-int ec_transport_tcp_port(const ec_tcp *tcp) {
+void ec_transport_tcp_address(const ec_tcp *tcp, char address[EC_TCP_MOST_ADDRESS]) {
   struct sockaddr_storage own;
   socklen_t bytes = sizeof own;
-  char port[16];
-  if (getsockname(tcp->server, (struct sockaddr *)&own, &bytes) != 0) return 0;
-  if (getnameinfo((struct sockaddr *)&own, bytes, NULL, 0, port, sizeof port, NI_NUMERICSERV) != 0) return 0;
-  return atoi(port);
+  char host[64], port[8];
+  address[0] = 0;
+  if (getsockname(tcp->server, (struct sockaddr *)&own, &bytes) != 0) return;
+  if (getnameinfo((struct sockaddr *)&own, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) return;
+  snprintf(address, EC_TCP_MOST_ADDRESS, own.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 int ec_transport_tcp_accept(ec_tcp *tcp, const char *secret, const unsigned char digest[32]) {

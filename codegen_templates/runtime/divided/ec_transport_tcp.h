@@ -13,6 +13,7 @@ extern "C" {
 #endif
 
 #define EC_TCP_MOST_WORKERS 64
+#define EC_TCP_MOST_ADDRESS 80
 #define EC_TCP_GREETING 10000 /* milliseconds in which a connection has to begin */
 
 typedef struct {
@@ -27,9 +28,9 @@ int ec_transport_tcp_connect(ec_tcp *tcp, int workers, const char *const *addres
                              const unsigned char *digests, int *lost);
 
 /* A worker: listens at "HOST:PORT", of this machine alone where it is null: 127.0.0.1 and any port that is free. Port 0
- * is any that is free, too: ec_transport_tcp_port has it. */
+ * is any that is free, too: ec_transport_tcp_address has the one that was found, as "HOST:PORT". */
 int ec_transport_tcp_listen(ec_tcp *tcp, int rank, const char *address);
-int ec_transport_tcp_port(const ec_tcp *tcp);
+void ec_transport_tcp_address(const ec_tcp *tcp, char address[EC_TCP_MOST_ADDRESS]);
 
 /* A worker: waits for the next host and its proof. ``digest`` is that of the parts here. A status is about that
  * connection alone, which is closed then. */
