@@ -99,7 +99,7 @@ def build_divided(
     _refuse({**others, "--no-overlap": alone}, "is for a network on one device, or on several GPUs", "--over")
     with shown() as progress:
         built = build_over(model, folder, over=over or (), progress=progress, **wanted, **settings)
-    return Answer(divided.record(folder, built.manifest), divided.draw)
+    return Answer(divided.record(folder, built.manifest, built.without_c), divided.draw)
 
 
 def _build_for_gpus(

@@ -122,9 +122,7 @@ def build_over(
         manifest = _manifest(options[0].name, choice, wanted, places, speeds, links, built, seconds)
         (fresh / MANIFEST).write_text(manifest.written(), encoding="utf-8")
         without_c = refusal(fresh, manifest)
-        if without_c:
-            progress("divide", f"no C for the workers: {without_c}")
-        else:
+        if not without_c:
             for path, content in divided_files(fresh, manifest, options[0].templates).items():
                 (fresh / path).write_bytes(content)
         with turn(folder):

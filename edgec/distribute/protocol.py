@@ -28,8 +28,8 @@ from edgec.ir.dtypes import plain
 
 #: The environment variable with the secret that workers and coordinator share.
 SECRET = "EDGEC_WORKER_SECRET"
-#: Kinds of messages: a run of a part, what it gave, why there is nothing, memory that is asked for and told, states that
-#: begin anew, and that nothing follows.
+#: Kinds of messages: a run of a part, what it gave, why there is nothing, memory that is asked for and told, states
+#: that begin anew, and that nothing follows.
 RUN, DONE, FAILED, ASK, TOLD, RESET, END = 1, 2, 3, 4, 5, 6, 7
 KINDS = (RUN, DONE, FAILED, ASK, TOLD, RESET, END)
 MAGIC = b"EDG1"

@@ -16,8 +16,11 @@ from edgec.report.record import Record, head
 from edgec.report.terminal import duration, error_text, size, table, verdict
 
 
-def record(folder: Path, manifest: Manifest) -> Record:
-    """A divided network as it was built: times in milliseconds, links in millions of bits a second."""
+def record(folder: Path, manifest: Manifest, without_c: str = "") -> Record:
+    """A divided network as it was built: times in milliseconds, links in millions of bits a second.
+
+    ``without_c`` is the reason why there is no C beside the parts, where there is none.
+    """
     m = manifest
     workers = [
         {**_speed(Place(w.device, w.link), w.speed), "worker": k,
@@ -36,6 +39,7 @@ def record(folder: Path, manifest: Manifest) -> Record:
         **head("build"), "folder": str(folder), "split": m.split, "goal": m.goal, "verdict": m.verdict,
         **_times(m.latency_s, m.period_s), "alone_ms": m.alone_s * 1e3, "bytes_a_frame": m.bytes_a_frame,
         "kernels_measured": m.measured, "workers": workers, "parts": parts, "tried": tried,
+        "without_c": without_c,
     }  # fmt: skip
 
 
@@ -73,6 +77,8 @@ def draw(found: Record) -> RenderableType:
             rate = _rate(t["frames_per_second"])
             others.add_row(t["split"], str(t["workers"]), duration(t["latency_ms"]), rate)
         parts.append(others)
+    if found["without_c"]:
+        parts.append(escape(f"no host and workers in C: {found['without_c']}"))
     return Group(*parts)
 
 
