@@ -29,15 +29,18 @@ from emitted_programs import (
     workers,
     written,
 )
+from rich.console import Console
 from test_held_states import WIDTH, over
 
 import edgec
 from edgec.distribute import protocol
+from edgec.distribute.build import BuiltParts
 from edgec.distribute.emitted import divided_files, refusal
 from edgec.distribute.manifest import read_manifest
 from edgec.distribute.protocol import DONE, FAILED, HEADER, RUN, Header
 from edgec.distribute.served import digest_of
 from edgec.errors import LinkError
+from edgec.report.divided import draw, record
 
 CASES = [(split, count) for split in ("pipeline", "rows", "tensor") for count in (2, 3)]
 
@@ -337,6 +340,20 @@ def test_what_has_no_c_is_refused_in_words(folder: Path, tmp_path: Path) -> None
     lock["inputs"][0]["shape"][0] = "batch"
     (copy / "part0" / "edgec.lock").write_text(json.dumps(lock))
     assert "only at run time" in refusal(copy, manifest)
+
+
+def test_a_build_without_c_has_parts_alone(tmp_path: Path) -> None:
+    built = divided(tmp_path, 2, "pipeline", weights="file")
+    assert "the weights of part0 are in a file" in built.without_c
+    assert not list(built.folder.glob("*.c"))
+    assert "no host and workers in C" in shown_by(built)
+
+
+def shown_by(built: BuiltParts) -> str:
+    console = Console(width=200)
+    with console.capture() as text:
+        console.print(draw(record(built.folder, built.manifest, built.without_c)))
+    return text.get()
 
 
 def test_the_same_folder_gives_the_same_c(folder: Path) -> None:
