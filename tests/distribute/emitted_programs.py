@@ -20,15 +20,17 @@ SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover
 STRICT = ("-std=gnu11", "-Wall", "-Wextra", "-Werror")
 RUNTIME = ("ec_divided.c", "ec_worker.c", "ec_message.c", "ec_transport.c")
 ENGINES = {"tcp": ("ec_transport_tcp.c", "ec_sha256.c"), "mpi": ("ec_transport_mpi.c",)}
+#: Memory is not zero when it is allocated.
+FILLED = "max_malloc_fill_size=1000000000"
 #: Open MPI asks for more cores than ranks, and for another user than root, unless it is told.
 MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "ASAN_OPTIONS": "detect_leaks=0",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "ASAN_OPTIONS": f"detect_leaks=0:{FILLED}",
 }  # fmt: skip
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "EDGEC_WORKER_SECRET": KEY, **more}
+    return {**os.environ, "EDGEC_WORKER_SECRET": KEY, "ASAN_OPTIONS": FILLED, **more}
 
 
 def need_mpi() -> None:

@@ -139,10 +139,15 @@ def test_programs_of_one_rank_have_no_other_parts(folder: Path, tmp_path: Path) 
 
 
 def test_c_workers_hold_states(tmp_path: Path) -> None:
-    """Caches stay in the workers from one frame to the next, and begin at zero for the next host."""
+    """Caches stay in the workers from one frame to the next, and begin at zero for the next host and after a reset.
+
+    Frames see places that were not written yet, so that what another host left there would be seen.
+    """
     folder = over(tmp_path, 2, split="tensor", shard=("q0_product=1", "q1_product=1")).folder
     random = np.random.default_rng(3)
-    frames = [{"x": random.standard_normal((1, WIDTH)).astype(np.float32), "place": np.array([t])} for t in range(6)]
+    frames = [
+        {"x": random.standard_normal((1, WIDTH)).astype(np.float32), "place": np.array([t])} for t in (5, 3, 4, 2)
+    ]
     want = expected(folder, frames)
     given, got = written(tmp_path / "in", folder, frames), tmp_path / "out"
     with workers(folder) as found:
