@@ -214,6 +214,15 @@ def test_a_worker_in_c_that_is_lost_ends_the_run(
             host.communicate()
 
 
+def test_mpi_refuses_more_or_fewer_ranks(folder: Path) -> None:
+    program = compiled(folder, "mpi")
+    for ranks in ("2", "4"):
+        command = ["mpirun", "-n", ranks, str(program)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment(**MPI), timeout=60, check=False)
+        assert done.returncode
+        assert "more or fewer ranks" in done.stderr
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 20
     while not condition():
