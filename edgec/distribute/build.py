@@ -249,10 +249,10 @@ def _manifest(
     division: Division = choice.division
     final = priced(division, links, seconds)
     predicted = final.predicted
-    used = max(p.worker for p in division.parts) + 1
+    used = {worker: k for k, worker in enumerate(sorted({p.worker for p in division.parts}))}
     parts = [
         PartEntry(
-            f"part{k}", part.worker, part.reads, tuple(part.writes),
+            f"part{k}", used[part.worker], part.reads, tuple(part.writes),
             part.seconds if seconds is None else seconds[k].alone, b.arena_bytes, b.weights_bytes,
         )
         for k, (part, b) in enumerate(zip(division.parts, built))
@@ -266,7 +266,7 @@ def _manifest(
         n: Tensor(n, t.dtype, tuple(int(d) for d in t.shape), division.sums.get(n, ()))
         for n, t in division.tensors.items()
     }
-    workers = [WorkerEntry(p.device, p.link, **asdict(s)) for p, s in zip(places[:used], speeds)]
+    workers = [WorkerEntry(places[w].device, places[w].link, **asdict(speeds[w])) for w in used]
     return Manifest(
         name, division.split, wanted.goal, choice.verdict, tuple(workers), tensors, tuple(division.inputs),
         tuple(division.outputs), tuple(parts), final.in_flight, predicted.latency_s, predicted.period_s,

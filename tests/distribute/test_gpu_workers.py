@@ -44,6 +44,17 @@ def test_a_stream_is_that_of_onnxruntime(over: list[str], split: str, tmp_path: 
             assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
+def test_the_faster_device_is_taken_alone(tmp_path: Path) -> None:
+    """Whichever of the workers it is: those without a part are not started."""
+    for k, over in enumerate(([HOST, GPU], [GPU, HOST])):
+        made = mlp(96)
+        built = divided(made, tmp_path / str(k), over, split="auto", force=False)
+        assert [str(w.place) for w in built.manifest.workers] == [HOST]
+        (port,) = InferenceSession(made.SerializeToString()).get_inputs()
+        with edgec.Several(tmp_path / str(k)) as network:
+            assert len(network.processes) == 1 and network.run({port.name: np.ones(port.shape, np.float32)})
+
+
 def test_each_device_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole network once on each device, by the clock that counts waiting for a GPU."""
     asked: list[list[bool]] = []
