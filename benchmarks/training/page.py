@@ -49,10 +49,13 @@ def is_spoiled(row: Row, threads: int) -> bool:
     return threads > 1 and WORTH_MS <= alone < math.inf and now > SCALES * alone
 
 
-def page(rows: Sequence[Row], command: str, missing: Sequence[str] = (), beside: int = 0) -> str:
+def page(
+    rows: Sequence[Row], command: str, missing: Sequence[str] = (), beside: int = 0, picture: str = "training.svg"
+) -> str:
     """The page of results: rows where PyTorch is faster, and networks that are refused, included.
 
-    ``beside`` is the number of runs of other networks on other cores of the machine meanwhile.
+    ``beside`` is the number of runs of other networks on other cores of the machine meanwhile, ``picture`` the file of
+    losses.
     """
     others_run = f" (here up to {beside} runs of other networks, on cores of their own)" if beside else ""
     others = [
@@ -75,7 +78,7 @@ def page(rows: Sequence[Row], command: str, missing: Sequence[str] = (), beside:
         "allocator held at most), in MiB, and its part of the least of PyTorch's; then what is resident in a process",
         "of its own (PyTorch eager), on one thread. Two threads are spoiled where PyTorch's best takes more than",
         f"{SCALES} of its time on one.", "",
-        *(["![losses](training.svg)", ""] if any(r.curves for r in rows) else []),
+        *([f"![losses]({picture})", ""] if any(r.curves for r in rows) else []),
         "| network | batch | gradients | losses | steps | PyTorch fp32 | threads | edgec ms | PyTorch ms | ratio |"
         " edgec MiB | PyTorch MiB | of it | resident MiB |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",

@@ -16,6 +16,7 @@ steps. Beside the page is a picture of the losses of one network, edgec's and Py
 from __future__ import annotations
 
 import argparse
+import shlex
 import tempfile
 import time
 import warnings
@@ -49,6 +50,10 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(tempfile.gettempdir()) / "edgec-training-steps"
 #: Losses of larger batches are compared over so many times fewer steps.
 FEWER = 40
+
+
+def _is_asked(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def exported(case: Case, batch: int) -> onnx.ModelProto:
@@ -215,7 +220,7 @@ def main() -> None:
     begun = time.perf_counter()
     rows = Rows(given.folder / "rows.jsonl", code_of(ROOT))
     for name, batch in ((n, b) for n in CASES for b in given.batches):
-        if not any(fnmatch(name, pattern) for pattern in given.networks):
+        if not _is_asked(name, given.networks):
             continue
         folder = given.folder / f"{name}_{batch}_{rows.code}"
         for row in measured(rows.found.get((name, batch)), name, batch, given, folder):
@@ -227,14 +232,15 @@ def main() -> None:
         if time.perf_counter() - begun > given.until:
             print(f"{given.until:g} seconds are over: the same command goes on from here", flush=True)
             break
-    found = [rows.found[name, batch] for name in CASES for batch in given.batches if (name, batch) in rows.found]
+    of_page = [(name, batch) for name in CASES for batch in given.batches if _is_asked(name, given.networks)]
+    found = [rows.found[key] for key in of_page if key in rows.found]
     if given.write is not None:
         flags = f"--steps {given.steps}{' --compiled' if given.compiled else ''} --seconds {given.seconds:g}"
         flags += f" --beside {given.beside}" if given.beside else ""
-        asked = [(name, batch) for name in CASES for batch in given.batches]
-        missing = [what for name, batch in asked if (what := left(rows.found.get((name, batch)), name, batch, given))]
-        command = f"python -m benchmarks.training.steps {flags} --write docs/results/training.md"
-        given.write.write_text(page(found, command, missing, given.beside))
+        flags += f" --networks {shlex.join(given.networks)}" if given.networks != ["*"] else ""
+        missing = [what for name, batch in of_page if (what := left(rows.found.get((name, batch)), name, batch, given))]
+        command = f"python -m benchmarks.training.steps {flags} --write docs/results/{given.write.name}"
+        given.write.write_text(page(found, command, missing, given.beside, f"{given.write.stem}.svg"))
         drawn = next((r for r in found if r.curves), None)
         if drawn is not None:
             title = f"{drawn.name}, batch {drawn.batch}, {OPTIMIZER.format(rate=CASES[drawn.name].rate / 10)}: loss"

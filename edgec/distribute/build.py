@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -27,8 +27,7 @@ from edgec.distribute.prices import Prices, own
 from edgec.distribute.probe import probe_place
 from edgec.distribute.timed import time_workers
 from edgec.distribute.timeline import Seconds
-from edgec.errors import UsageError
-from edgec.fuse import Plan
+from edgec.errors import ToolchainError, UsageError
 from edgec.ir.graph import Graph
 from edgec.options import Options, Settings, resolve
 from edgec.options.dispatch import require_one
@@ -87,7 +86,7 @@ def build_over(
     if not places:
         raise UsageError("no devices", hint="give --over host@local, once for each worker", where="--over")
     given = {**cast(dict[str, object], settings)}
-    options = tuple(_resolved(given, p.device) for p in places)
+    options = _of_workers(given, places, compile)
     parsed = read(model)
     speeds, here = _speeds(places, link_speed, options, progress)
     links = links_of(places, speeds, here, _cores() / options[0].threads)
@@ -97,11 +96,8 @@ def build_over(
     prices = Prices(options, (1.0,) * len(places))
     plan = prices.planned(graph, 0)
     runs = [compile and p.is_here and _is_compiled(o) for p, o in zip(places, options)]
-    with tempfile.TemporaryDirectory(prefix="edgec-") as work:
-        if all(runs):
-            progress("divide", "the network on one device")
-            scale = _measured_scale(graph, plan, prices, Path(work) / "whole", given)
-            prices = replace(prices, scales=(scale,) * len(places))
+    if all(runs):
+        prices = replace(prices, scales=_measured_scales(graph, prices, given, progress))
     progress("divide")
     choice = choose(graph, plan, prices, links, wanted)
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -131,6 +127,27 @@ def build_over(
     if parsed.path is not None:
         write_origin(folder, parsed.path, settings)
     return BuiltParts(folder, read_manifest(folder), choice, without_c)
+
+
+def _of_workers(given: dict[str, object], places: Sequence[Place], compile: bool) -> tuple[Options, ...]:
+    """The options of all workers. A compiler that is named is for those whose language it takes, at least one.
+
+    Raises ToolchainError where it takes none.
+    """
+    found = [_resolved(given, p.device) for p in places]
+    named = found[0].compiler
+    if not compile or named is None or len({o.device.language for o in found}) == 1:
+        return tuple(found)
+    wrong: list[ToolchainError] = []
+    for k, o in enumerate(found):
+        try:
+            compiler_for(o.device, named)
+        except ToolchainError as error:
+            found[k] = replace(o, compiler=None)
+            wrong.append(error)
+    if len(wrong) == len(found):
+        raise wrong[0]
+    return tuple(found)
 
 
 def _resolved(given: dict[str, object], device: str) -> Options:
@@ -175,14 +192,24 @@ def _speeds(
     return tuple(found[p.link] for p in places), here
 
 
-def _measured_scale(graph: Graph, plan: Plan, prices: Prices, folder: Path, given: dict[str, object]) -> float:
-    """Measured seconds of the whole network on one device of this machine, over those that are predicted."""
-    whole = build(
-        cast(Buildable, graph), folder, start="fuse", **cast(Settings, {**given, "device": prices.options[0].device})
-    )
-    predicted = sum(prices.of_blocks(plan)[0].values())
-    ((found,),) = time_workers([[whole.folder]], whole.options.threads, _cores())
-    return found.alone / predicted if predicted > 0 else 1.0
+def _measured_scales(
+    graph: Graph, prices: Prices, given: Mapping[str, object], progress: Progress
+) -> tuple[float, ...]:
+    """Measured seconds of the whole network on the device of each worker, which is here, over those that are
+    predicted."""
+    found: dict[str, float] = {}
+    for k, o in enumerate(prices.options):
+        name = o.device.name
+        if name in found:
+            continue
+        progress("divide", f"the network on one {name}" if len(prices.options) > 1 else "the network on one device")
+        with tempfile.TemporaryDirectory(prefix="edgec-") as work:
+            settings = cast(Settings, {**given, "device": o.device, "compiler": o.compiler})
+            whole = build(cast(Buildable, graph), Path(work) / "whole", start="fuse", **settings)
+            ((seconds,),) = time_workers([[whole.folder]], o.threads, _cores(), [o.device.is_gpu])
+        predicted = sum(prices.of_blocks(prices.planned(graph, k))[k].values())
+        found[name] = seconds.alone / predicted if predicted > 0 else 1.0
+    return tuple(found[o.device.name] for o in prices.options)
 
 
 def time_parts(parts: Sequence[Part], built: Sequence[Built]) -> list[Seconds]:
@@ -191,7 +218,8 @@ def time_parts(parts: Sequence[Part], built: Sequence[Built]) -> list[Seconds]:
     for k, part in enumerate(parts):
         own.setdefault(part.worker, []).append(k)
     folders = [[built[k].folder for k in mine] for mine in own.values()]
-    times = time_workers(folders, built[0].options.threads, _cores())
+    on_gpu = [built[mine[0]].options.device.is_gpu for mine in own.values()]
+    times = time_workers(folders, built[0].options.threads, _cores(), on_gpu)
     found = {k: s for mine, seconds in zip(own.values(), times) for k, s in zip(mine, seconds)}
     return [found[k] for k in range(len(parts))]
 
@@ -204,6 +232,7 @@ def _part(
     settings = {
         **given,
         "device": options.device,
+        "compiler": options.compiler,
         "name": f"{options.name[:32]}_part{k}",
         "materialize": tuple(mine.materialize),
         "overrides": dict(mine.overrides),
@@ -229,10 +258,10 @@ def _manifest(
     division: Division = choice.division
     final = priced(division, links, seconds)
     predicted = final.predicted
-    used = max(p.worker for p in division.parts) + 1
+    used = {worker: k for k, worker in enumerate(sorted({p.worker for p in division.parts}))}
     parts = [
         PartEntry(
-            f"part{k}", part.worker, part.reads, tuple(part.writes),
+            f"part{k}", used[part.worker], part.reads, tuple(part.writes),
             part.seconds if seconds is None else seconds[k].alone, b.arena_bytes, b.weights_bytes,
         )
         for k, (part, b) in enumerate(zip(division.parts, built))
@@ -246,7 +275,7 @@ def _manifest(
         n: Tensor(n, t.dtype, tuple(int(d) for d in t.shape), division.sums.get(n, ()))
         for n, t in division.tensors.items()
     }
-    workers = [WorkerEntry(p.device, p.link, **asdict(s)) for p, s in zip(places[:used], speeds)]
+    workers = [WorkerEntry(places[w].device, places[w].link, **asdict(speeds[w])) for w in used]
     return Manifest(
         name, division.split, wanted.goal, choice.verdict, tuple(workers), tensors, tuple(division.inputs),
         tuple(division.outputs), tuple(parts), final.in_flight, predicted.latency_s, predicted.period_s,

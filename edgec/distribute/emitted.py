@@ -124,6 +124,9 @@ class Worker:
 
 def refusal(folder: Path, manifest: Manifest) -> str:
     """Reason why there is no C for a divided network in ``folder``; empty where there is."""
+    idle = {*range(len(manifest.workers))} - {p.worker for p in manifest.parts}
+    if idle:
+        return f"worker {min(idle)} has no part"
     for part in manifest.parts:
         lock = read_lock(folder / part.folder)
         language, place = lock.get("language", "c"), lock.get("weights", {}).get("place", "incbin")

@@ -27,24 +27,27 @@ from edgec.distribute.timeline import Seconds
 TIMED, WARM_UP, LEAST = 0.6, 3, 5
 
 
-def time_workers(workers: Sequence[Sequence[Path]], threads: int, cores: int) -> list[list[Seconds]]:
+def time_workers(
+    workers: Sequence[Sequence[Path]], threads: int, cores: int, on_gpu: Sequence[bool] = ()
+) -> list[list[Seconds]]:
     """Median seconds of the built parts of every worker on random inputs, each worker on ``threads`` threads.
 
     As many workers are at work at once as have ``cores`` of their own; each runs its parts in turn, as a frame does,
     on states of its own. Parts of one thread are timed by its clock: what other programs do meanwhile is no work of
-    the part.
+    the part. Workers ``on_gpu`` wait for it, which that clock does not count.
     """
-    clock = thread_seconds if threads == 1 else wall_seconds
+    waits = on_gpu or [False] * len(workers)
+    clocks = [wall_seconds if threads > 1 or is_waiting else thread_seconds for is_waiting in waits]
     kept = any(kept_cores(read_lock(folder)) for folders in workers for folder in folders)
     places = [] if kept or threads > 1 or not hasattr(os, "sched_getaffinity") else sorted(os.sched_getaffinity(0))
     at_once = max(1, min(len(workers), cores // threads))
     with ExitStack() as stack:
         calls = [[_bound(folder, stack.enter_context(Network(folder, threads))) for folder in w] for w in workers]
-        alone = [_together([own], clock, places)[0] for own in calls]
+        alone = [_together([own], [clock], places)[0] for own, clock in zip(calls, clocks)]
         busy = list(alone)
         for begin in range(0, len(calls), at_once) if at_once > 1 else ():
             group = [k % len(calls) for k in range(begin, begin + at_once)]
-            for k, found in zip(group, _together([calls[k] for k in group], clock, places)):
+            for k, found in zip(group, _together([calls[k] for k in group], [clocks[k] for k in group], places)):
                 busy[k] = found
     return [[Seconds(a, max(a, b)) for a, b in zip(*both)] for both in zip(alone, busy)]
 
@@ -58,7 +61,7 @@ def _bound(folder: Path, network: Network) -> Callable[[], None]:
 
 
 def _together(
-    workers: Sequence[Sequence[Callable[[], None]]], clock: Callable[[Callable[[], object]], float],
+    workers: Sequence[Sequence[Callable[[], None]]], clocks: Sequence[Callable[[Callable[[], object]], float]],
     places: Sequence[int],
 ) -> list[list[float]]:  # fmt: skip
     """Median seconds of the calls of every worker, which go on until all of them have been timed for long enough."""
@@ -74,7 +77,7 @@ def _together(
                 end = time.perf_counter() + TIMED
                 while not all(done):
                     for call, taken in zip(workers[k], times):
-                        taken.append(clock(call))
+                        taken.append(clocks[k](call))
                     done[k] = done[k] or (len(times[0]) >= LEAST and time.perf_counter() > end)
         finally:
             done[k] = True

@@ -80,7 +80,7 @@ def test_what_measured_parts_show_to_be_slower_is_refused(tmp_path: Path, monkey
     """Parts that take longer than was predicted are built, timed and given up for one device."""
     times = {"whole": 0.2, "parts": 0.3}
 
-    def timed(workers: list[list[Path]], threads: int, cores: int) -> list[list[Seconds]]:
+    def timed(workers: list[list[Path]], threads: int, cores: int, on_gpu: list[bool]) -> list[list[Seconds]]:
         own = [[times.get(folder.name, times["parts"]) for folder in folders] for folders in workers]
         return [[Seconds(s, s) for s in mine] for mine in own]
 

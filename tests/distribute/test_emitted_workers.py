@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -351,6 +352,11 @@ def test_what_has_no_c_is_refused_in_words(folder: Path, tmp_path: Path) -> None
         (copy / "part0" / "edgec.lock").write_text(json.dumps({**lock, **change}))
         assert why in refusal(copy, manifest)
     lock = json.loads((folder / "part0" / "edgec.lock").read_text())
+    several = replace(manifest, workers=(*manifest.workers, manifest.workers[0]))
+    assert refusal(folder, several) == "worker 2 has no part"
+    assert "would hide" in refusal(folder, replace(manifest, name="ec"))
+    narrow = {n: replace(t, dtype="f8e5m2", terms=("a", "b")) for n, t in manifest.tensors.items()}
+    assert "the sum image is of f8e5m2" in refusal(folder, replace(manifest, tensors=narrow))
     lock["inputs"][0]["shape"][0] = "batch"
     (copy / "part0" / "edgec.lock").write_text(json.dumps(lock))
     assert "only at run time" in refusal(copy, manifest)

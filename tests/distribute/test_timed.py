@@ -76,7 +76,7 @@ def test_a_part_that_cannot_run_ends_the_timing(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_predictions_are_by_times_of_workers_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def times(workers: list[list[Path]], threads: int, cores: int) -> list[list[Seconds]]:
+    def times(workers: list[list[Path]], threads: int, cores: int, on_gpu: list[bool]) -> list[list[Seconds]]:
         return [[Seconds(0.01, 0.02) for _ in folders] for folders in workers]
 
     monkeypatch.setattr("edgec.distribute.build.time_workers", times)
