@@ -374,9 +374,8 @@ class Program:
 class Ranks:
     """The programs of the GPUs behind the first, which differ from it in weights alone, and the whole network.
 
-    ``slices`` are names of the inputs and outputs of which each GPU has its part, in order; of others it has all. With
-    ``chunks`` the programs are of one of so many parts of the batch: every GPU runs all parts, each on a stream of its
-    own, and ``chunked`` are the names of the inputs and outputs that are divided so.
+    ``slices`` are names of the inputs and outputs of which each GPU has its part, in order; of others it has all.
+    Programs are of one of ``chunks`` parts of the batch, which divide the inputs and outputs ``chunked``.
     """
 
     others: tuple[Program, ...]
