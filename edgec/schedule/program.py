@@ -374,8 +374,8 @@ class Program:
 class Ranks:
     """The programs of the GPUs behind the first, which differ from it in weights alone, and the whole network.
 
-    ``slices`` are names of the inputs and outputs of which each GPU has its part, in order; of others it has all.
-    Programs are of one of ``chunks`` parts of the batch, which divide the inputs and outputs ``chunked``.
+    Each GPU has its part of the inputs and outputs called ``slices``, in order, and all of others. Programs are of one
+    of ``chunks`` parts of the batch, which divide those called ``chunked``.
     """
 
     others: tuple[Program, ...]
