@@ -77,7 +77,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Slice:
-    """What a part reads of a tensor: of each block, bytes from ``begin`` on."""
+    """The bytes that a part reads of a tensor: of each block those from ``begin`` on."""
 
     tensor: int
     blocks: int

@@ -234,7 +234,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def host_beside(
     folder: Path, tmp_path: Path, answer: Callable[[socket.socket, Header], None] | None, secret: str
 ) -> str:
-    """What a host in C says of a worker that answers its request as it likes; it ends with an error and no output."""
+    """The words of a host in C about a worker that answers as it likes; it ends with an error and no output."""
     parts = [[folder / f"part{k}"] for k in range(2)]
     given, got = written(tmp_path / "in", folder, [{"image": image()}]), tmp_path / "out"
     with socket.create_server(("127.0.0.1", 0)) as server, workers(folder) as found:
