@@ -42,8 +42,8 @@ def test_a_build_of_open_sizes_is_timed_at_the_greatest(
         drawn.append(array.shape)
         return array
 
-    draw = bench_built._drawn
-    monkeypatch.setattr(bench_built, "_drawn", watched)
+    draw = bench_built.drawn
+    monkeypatch.setattr(bench_built, "drawn", watched)
     timed = shell.json("bench", "out", "--seconds", "0.02", "--rounds", "1")
     assert timed["median_ms"] > 0 and drawn == [(3, 512, 2)]
 
