@@ -145,10 +145,9 @@ def build(
     }  # fmt: skip
     alone: dict[str, Any] = {
         "--bindings": bindings, "--app": app, "--abi": abi, "--normalize": normalize, "--labels": labels,
-        "--lock": lock, "--save-stages": save_stages, "--tune": tune,
-        "--from": start != "import", "--until": until != "emit",
-        "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report, "--budget": budget,
-        "--box": box,
+        "--lock": lock, "--save-stages": save_stages, "--tune": tune, "--from": start != "import",
+        "--until": until != "emit", "--write-onnx": write_onnx, "--write-masks": write_masks, "--report": report,
+        "--budget": budget, "--box": box,
     }  # fmt: skip
     if over or gpus is not None:
         return divided.build_divided(model, out, over, gpus, settings, {**wanted, "compile": compile}, alone)

@@ -374,8 +374,7 @@ class Program:
 class Ranks:
     """The programs of the GPUs behind the first, which differ from it in weights alone, and the whole network.
 
-    Each GPU has its part of the inputs and outputs called ``slices``, in order, and all of others. Programs are of one
-    of ``chunks`` parts of the batch, which divide those called ``chunked``.
+    GPUs have parts of inputs and outputs called ``slices``. Programs take one of ``chunks`` parts of those ``chunked``.
     """
 
     others: tuple[Program, ...]
