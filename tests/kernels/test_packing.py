@@ -24,7 +24,7 @@ from edgec.schedule.variants import Variants
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The functions that pack, in the order of their calls."""
     calls: list[str] = []
-    for module, name in ((contract, "in_panels"), (winograd, "_transformed")):
+    for module, name in ((contract, "in_panels"), (winograd, "transformed")):
         plain = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, plain=plain, name=name: calls.append(name) or plain(*a))
     return calls
@@ -66,7 +66,7 @@ def test_a_convolution_by_fewer_products(packed: list[str]) -> None:
         packed.clear()
         program = program_of(network, load_device("x86_64_avx512"))
         if [k.template for k in program.kernels if k.template != "transpose"] == ["winograd"]:
-            assert packed == ["_transformed"], name
+            assert packed == ["transformed"], name
             return
     pytest.fail("no convolution by Winograd's method")
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 
 from edgec.emit.c_expression import Printer
 from edgec.emit.views.base import Loop, View, decoded, numbered
 from edgec.emit.views.epilogue import on_vectors
+from edgec.emit.views.winograd_transforms import along, of_inputs, of_products
+from edgec.emit.views.winograd_weights import RunTimeWeightsView
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.schedule.contract.cook_toom import Toom
 from edgec.schedule.contract.parts import parts_of_long
 from edgec.schedule.contract.winograd import Winograd
 from edgec.schedule.program import Buffer, Kernel
@@ -70,9 +70,16 @@ class WinogradView(View):
     def k_extent(self) -> int:
         return self.params.k_extent
 
+    @cached_property
+    def at_run(self) -> RunTimeWeightsView | None:
+        """The transform of weights that are no constants."""
+        return RunTimeWeightsView(self) if self.params.at_run is not None else None
+
     @property
     def part(self) -> int:
-        """Terms of a sum that are added up on their own; 0 where it is short."""
+        """Terms of a sum that are added up on their own; 0 where it is short, or where weights come in parts."""
+        if self.params.at_run is not None:
+            return 0
         parts = parts_of_long([self.k_extent])
         return parts.rounds if parts is not None else 0
 
@@ -174,7 +181,7 @@ class WinogradView(View):
         for at in product(*(range(t.inputs) for t in tooms)):
             values[at] = X.substitute(p.s, {side.tap: X.const(i) for side, i in zip(p.sides, at)})
         for d, toom in enumerate(tooms):
-            values = _along(values, d, toom, _of_inputs, printer)
+            values = along(values, d, toom.inputs, partial(of_inputs, toom), printer)
         suffix, tail = ("_n", f", {count}") if counted else ("", "")
         pad = "  " * (len(self.sums) + 1)
         for k, at in enumerate(product(*(range(t.inputs) for t in tooms))):
@@ -220,7 +227,8 @@ class WinogradView(View):
 
     def call(self, rows: int) -> str:
         """The call of a register tile at hand, by the width of the panel."""
-        calls = [f"{self.name}_{rows}x{v}(a, u, c)" for v in self._widths]
+        given = ", part, end" if self.params.at_run is not None else ""
+        calls = [f"{self.name}_{rows}x{v}(a, u, c{given})" for v in self._widths]
         return calls[0] if len(calls) == 1 else f"(panel < {self.panels - 1} ? {calls[0]} : {calls[1]})"
 
     # ---- the result's transform
@@ -251,7 +259,7 @@ class WinogradView(View):
             printer.lines.append(f"  const ec_vf m{k} = ec_load(c + {k * p.product_stride});")
             printer.define(values[at], f"m{k}")
         for d, side in enumerate(p.sides):
-            values = _along(values, d, side.toom, _of_products, printer)
+            values = along(values, d, side.toom.inputs, partial(of_products, side.toom), printer)
         return printer.lines, {at: printer.vector(e) for at, e in values.items()}
 
     @cached_property
@@ -305,53 +313,3 @@ class WinogradView(View):
         change = {"n": f"panel * {self.width} + j"}
         arguments = ", ".join(change.get(a, a) for a in self.backward_interface[1].split(", "))
         return f"{self.name}{suffix}(c + j, {arguments})"
-
-
-def _along(
-    values: dict[tuple[int, ...], Expr],
-    d: int,
-    toom: Toom,
-    transform: Callable[[Toom, list[Expr]], list[Expr]],
-    printer: Printer,
-) -> dict[tuple[int, ...], Expr]:
-    """Transform every line of a grid of values along dimension ``d``, one line after the other."""
-    found: dict[tuple[int, ...], Expr] = {}
-    for start in [at for at in values if at[d] == 0]:
-        line = [values[(*start[:d], i, *start[d + 1 :])] for i in range(toom.inputs)]
-        for i, e in enumerate(transform(toom, line)):
-            printer.vector(e)
-            found[(*start[:d], i, *start[d + 1 :])] = e
-    return dict(sorted(found.items(), key=lambda item: item[0]))
-
-
-def _of_inputs(toom: Toom, d: list[Expr]) -> list[Expr]:
-    """B^T d, by pairs of points."""
-    whole = toom.vanishing()
-    rows = [_sum(whole, d[0::2])]
-    for k, p in enumerate(toom.pairs):
-        others = toom.vanishing(k)
-        even, odd = _sum(others, d[2::2]), _sum(others, d[1::2])
-        rows += [_sum([p, 1.0], [odd, even]), _sum([-p, 1.0], [odd, even])]
-    return [*rows, _sum(whole, d[1::2])]
-
-
-def _of_products(toom: Toom, m: list[Expr]) -> list[Expr]:
-    """A^T m, by pairs of points."""
-    pairs = [(m[1 + 2 * k] + m[2 + 2 * k], m[1 + 2 * k] - m[2 + 2 * k]) for k in range(len(toom.pairs))]
-    rows = []
-    for i in range(toom.outputs):
-        terms = [(p**i, pair[i % 2]) for p, pair in zip(toom.pairs, pairs)]
-        terms += [(1.0, m[0])] * (i == 0) + [(1.0, m[-1])] * (i == toom.outputs - 1)
-        rows.append(_sum([c for c, _ in terms], [e for _, e in terms]))
-    return rows
-
-
-def _sum(coefficients: list[float], terms: list[Expr]) -> Expr:
-    """A weighted sum; terms of weight 1 first, so that each other is one multiply-add."""
-    pairs = sorted(zip(coefficients, terms), key=lambda pair: pair[0] != 1.0)
-    total: Expr | None = None
-    for c, term in pairs:
-        weighted = term if c == 1.0 else term * c
-        total = weighted if total is None else total + weighted
-    assert total is not None
-    return total

@@ -2,21 +2,19 @@
 
 A sum ``out[.., y, x, n] = f(sum over ky, kx, k of S[.., y + ky, x + kx, k] * L[ky, kx, k, n])`` with few taps and unit
 steps is cut into tiles of neighboring outputs. Tile, weights and products are transformed (`Toom`); what is left of
-the sum, over k, is a matrix product of its own at every point: tiles x k by k x n. The weights are transformed at
-build time. A block of tiles is transformed, multiplied and transformed back while it lies in cache, in one kernel;
-what follows the sum is done on its results in registers. Lavin and Gray, "Fast algorithms for convolutional neural
-networks", 2016.
+the sum, over k, is a matrix product of its own at every point: tiles x k by k x n. Constant weights are transformed at
+build time, all others while the network runs (`winograd_weights`). A block of tiles is transformed, multiplied and
+transformed back while it lies in cache, in one kernel; what follows the sum is done on its results in registers.
+Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import permutations, product
 from math import ceil, prod
 from typing import ClassVar
-
-import numpy as np
 
 from edgec.device.device import Device
 from edgec.fuse.pooled import partners
@@ -27,46 +25,11 @@ from edgec.ir.vector import is_vectorizable
 from edgec.schedule.contract.cook_toom import PAIRS, Toom
 from edgec.schedule.contract.epilogue import Around, around_sum, over_lanes
 from edgec.schedule.contract.tiles import tile_shape
-from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.contract.winograd_forms import Form, Side, Window, cycles_of_form, streaming
+from edgec.schedule.contract.winograd_weights import PACKED, RunTimeWeights, part_of, run_time_weights, transformed
+from edgec.schedule.flat import Flat, Weights, is_constant, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import memory_type
-
-
-@dataclass(frozen=True)
-class Window:
-    """``extent`` neighboring outputs are one result of ``loop``; ``place`` is where their loop stands in the window."""
-
-    loop: Expr
-    extent: int
-    place: int
-
-
-@dataclass(frozen=True)
-class Side:
-    """A direction that tiles extend in: the loop over outputs, the loop over taps, and how both are transformed."""
-
-    loop: Expr
-    tap: Expr
-    toom: Toom
-    pooled: Window | None = None
-
-    @property
-    def step(self) -> int:
-        """Outputs of a tile that are one result."""
-        return self.pooled.extent if self.pooled is not None else 1
-
-    @property
-    def extent(self) -> int:
-        return int(self.loop.value.extent)
-
-    @property
-    def tiles(self) -> int:
-        """The last tile is moved back so that it ends where the outputs do; what it repeats is not stored."""
-        return -(-self.extent // self.toom.outputs)
-
-    @property
-    def is_ragged(self) -> bool:
-        return self.extent % self.toom.outputs != 0
 
 
 @dataclass(frozen=True)
@@ -79,8 +42,8 @@ class Winograd(BlockSchedule):
     n: Expr  # the lanes of the result
     k: tuple[Expr, ...]  # what else is summed; the last is contiguous in S
     s: Expr
-    l: Expr  # constant; the taps of the sides are its other loops
-    packed: Buffer | None  # L transformed, [panel, point, k, width]; None before `packed_into`
+    l: Expr  # the taps of the sides are its other loops
+    packed: Buffer | None  # a constant L transformed, [panel, point, k, width]; None before `packed_into`
     epilogue: Expr  # over ``accumulator``
     accumulator: Expr
     store: Buffer
@@ -89,6 +52,7 @@ class Winograd(BlockSchedule):
     rows: int  # of the register tile of the products
     vectors: int
     lanes: int
+    at_run: RunTimeWeights | None = None  # L as a run transforms it; None for a constant one
 
     @property
     def variant(self) -> str:
@@ -98,16 +62,20 @@ class Winograd(BlockSchedule):
     def describe(self) -> str:
         forms = " x ".join(f"F({side.toom.outputs}, {side.toom.taps})" for side in self.sides)
         sizes = f"{self.tiles} tiles, N={self.n_extent} K={self.k_extent}, {self.block} tiles a block"
-        return f"winograd {forms}, {sizes}, tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
+        of = ", weights transformed as it runs" if self.at_run is not None else ""
+        return f"winograd {forms}, {sizes}, tile {self.rows} rows x {self.vectors} vectors of {self.lanes}{of}"
 
     def packed_into(self, weights: Weights) -> Winograd:
-        """The same sum with its transformed L among ``weights``."""
-        panels = _transformed(self.l, self.sides, self.k, self.n, self.vectors * self.lanes)
+        """The same sum with a constant L transformed and among ``weights``."""
+        if self.at_run is not None:
+            return self
+        tooms, taps = [side.toom for side in self.sides], [side.tap for side in self.sides]
+        panels = transformed(self.l, tooms, taps, self.k, self.n, self.width)
         return replace(self, packed=weights.add(panels))
 
     @property
     def bodies(self) -> list[Expr]:
-        return [self.s, self.epilogue]
+        return [self.s, self.epilogue, *([self.at_run.blocks.load] if self.at_run is not None else [])]
 
     @property
     def at_store(self) -> list[Expr]:
@@ -161,8 +129,19 @@ class Winograd(BlockSchedule):
         return _odd(self.block * self.width, self.lanes)
 
     @property
+    def panel_stride(self) -> int:
+        """From point to point of a part of L that a run has transformed, [point, k, width]."""
+        return _odd(self.at_run.part * self.width, self.lanes) if self.at_run is not None else 0
+
+    @property
+    def packed_floats(self) -> int:
+        """Floats of L that are packed before they are transformed."""
+        return PACKED * self.at_run.count * self.width if self.at_run is not None else 0
+
+    @property
     def scratch_bytes(self) -> int:
-        return 4 * self.points * (self.input_stride + self.product_stride)
+        of_points = self.points * (self.input_stride + self.product_stride + self.panel_stride)
+        return 4 * (of_points + self.packed_floats)
 
 
 def _odd(size: int, lanes: int) -> int:
@@ -203,14 +182,14 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
         ranked = [f for f in ranked if f.cycles < direct]
     if not ranked:
         return None
-    sides, block, rows, vectors = ranked[0].sides, ranked[0].block, ranked[0].rows, ranked[0].vectors
-    k = _remaining(p.s, p.taps, sides)
-    outer = tuple(v for v in p.flat.loops if v is not p.n and all(v is not side.loop for side in sides))
+    best = ranked[0]
+    k = _remaining(p.s, p.taps, best.sides)
+    outer = tuple(v for v in p.flat.loops if v is not p.n and all(v is not side.loop for side in best.sides))
     lanes = device.vector_lanes
     epilogue = with_contiguous_weights(p.epilogue, p.results, p.n, weights)
     return Winograd(
-        outer, sides, p.n, k, p.s, p.l, None, epilogue, p.accumulator, flat.store, flat.address,
-        block, rows, vectors, lanes,
+        outer, best.sides, p.n, k, p.s, p.l, None, epilogue, p.accumulator, flat.store, flat.address,
+        best.block, best.rows, best.vectors, lanes, best.at_run,
     )  # fmt: skip
 
 
@@ -234,22 +213,27 @@ def _parts(flat: Flat, device: Device) -> _Parts | None:
     taps, term = X.opened(total)
     if device.vector_bytes < 16 or not device.l2_bytes or not is_fixed(*flat.loops, *taps):
         return None
-    l, s = sorted(term.args, key=is_constant, reverse=True)
-    if not is_constant(l) or is_constant(s) or s.op != "load" or s.dtype != "f32":
+    for l, s in sorted(permutations(term.args), key=lambda pair: not is_constant(pair[0])):
+        n = _lane_loop(flat, l, s)
+        if n is not None and is_vectorizable(over_lanes(epilogue, n), n):
+            return _Parts(flat, results, windows, taps, l, s, n, epilogue, accumulator)
+    return None
+
+
+def _lane_loop(flat: Flat, l: Expr, s: Expr) -> Expr | None:
+    """The one loop of the result that ``l`` depends on, and ``s``, a load, does not."""
+    if is_constant(s) or s.op != "load" or s.dtype != "f32":
         return None
     across = [v for v in flat.loops if v in X.free_variables(l)]
     if len(across) != 1 or across[0] in X.free_variables(s) or coefficient(flat.address, across[0]) is None:
         return None
-    (n,) = across
-    if not is_vectorizable(over_lanes(epilogue, n), n):
-        return None
-    return _Parts(flat, results, windows, taps, l, s, n, epilogue, accumulator)
+    return across[0]
 
 
 def cycles_of(w: Winograd, device: Device) -> float:
     """The predicted time of a schedule, by the model it was chosen by."""
-    busy = _busy(w.rows, w.vectors)
-    return _cycles(w.sides, w.tiles, w.k_extent, w.n_extent, w.block, device, busy)
+    form = Form(0.0, w.sides, w.block, w.rows, w.vectors, w.at_run)
+    return cycles_of_form(form, w.tiles, w.k_extent, w.n_extent, device)
 
 
 def _widened(flat: Flat, taken: Around) -> tuple[dict[Expr, Window], Expr]:
@@ -300,22 +284,7 @@ def _candidates(
             yield from product(forms(*one), forms(*two))
 
 
-@dataclass(frozen=True)
-class _Form:
-    """A way to tile and what it is predicted to cost; ``block`` tiles of it are transformed together."""
-
-    cycles: float
-    sides: tuple[Side, ...]
-    block: int
-    rows: int
-    vectors: int
-
-    @property
-    def outputs(self) -> tuple[int, ...]:
-        return tuple(side.toom.outputs for side in self.sides)
-
-
-def _ranked(p: _Parts, device: Device) -> list[_Form]:
+def _ranked(p: _Parts, device: Device) -> list[Form]:
     """Every way to tile, the cheapest first."""
     found = []
     for sides in _candidates(p.flat, p.s, p.taps, p.n, p.windows):
@@ -328,8 +297,14 @@ def _ranked(p: _Parts, device: Device) -> list[_Form]:
         depth = prod(most(v) for v in k)
         block = _block(tiles, points, depth, device)
         rows, vectors = tile_shape(block, most(p.n), depth, device)
-        cycles = _cycles(sides, tiles, depth, most(p.n), block, device, _busy(rows, vectors))
-        found.append(_Form(cycles, sides, block, rows, vectors))
+        form = Form(0.0, sides, block, rows, vectors)
+        if not is_constant(p.l):
+            at_run = run_time_weights(p.l, tuple(side.tap for side in sides), k, p.n)
+            if at_run is None:
+                continue
+            part = part_of(depth, points, vectors * device.vector_lanes, device)
+            form = replace(form, at_run=replace(at_run, part=part))
+        found.append(replace(form, cycles=cycles_of_form(form, tiles, depth, most(p.n), device)))
     return sorted(found, key=lambda form: form.cycles)
 
 
@@ -348,44 +323,4 @@ def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, 
     vectors = ceil(most(n) / device.vector_lanes)
     outputs = prod(most(v) for v in flat.loops if v is not n)
     depth = prod(most(v) for v in taps) / (2 if is_twice else 1)
-    return outputs * depth * vectors / 2 / device.costs.register_tile.peak_share + _streaming(
-        depth * vectors, 1, device
-    )
-
-
-def _streaming(vectors: float, times: int, device: Device) -> float:
-    """Cost of reading packed weights: nothing if half of the second-level cache holds them."""
-    size = vectors * device.vector_lanes * 4
-    return times * size / device.costs.register_tile.far_bytes if size > device.l2_bytes // 2 else 0.0
-
-
-def _busy(rows: int, vectors: int) -> float:
-    """The share of the multipliers that a register tile can use: few accumulators wait for one another."""
-    accumulators = rows * vectors
-    return accumulators / max(accumulators, rows + vectors, 8 if accumulators < 8 else 0)
-
-
-def _cycles(sides: tuple[Side, ...], tiles: int, depth: int, n: int, block: int, device: Device, busy: float) -> float:
-    """Predicted time: two vector operations a cycle, a store a cycle, and the weights once for every block."""
-    lanes, costs = device.vector_lanes, device.costs.register_tile
-    points = prod(side.toom.inputs for side in sides)
-    panels = ceil(n / lanes)
-    transform = points * (costs.transform + sum(len(side.toom.points) for side in sides) / 2)
-    products = tiles * points * depth * panels / 2 / costs.peak_share / busy
-    return (
-        tiles * (ceil(depth / lanes) + panels) * transform
-        + products
-        + _streaming(points * depth * panels, ceil(tiles / block), device)
-    )
-
-
-def _transformed(l: Expr, sides: tuple[Side, ...], k: tuple[Expr, ...], n: Expr, width: int) -> np.ndarray:
-    """[panel, point, k, width] in fp32, transformed in double precision; zero beyond n."""
-    values = evaluate_over(l, (*(side.tap for side in sides), *k, n)).astype(np.float64)
-    for d, side in enumerate(sides):
-        values = np.moveaxis(np.tensordot(side.toom.of_taps, values, ([1], [d])), 0, d)
-    points, size = prod(side.toom.inputs for side in sides), n.value.extent
-    panels = ceil(size / width)
-    padded = np.zeros((points, prod(v.value.extent for v in k), panels * width), np.float32)
-    padded[:, :, :size] = values.reshape(points, -1, size)
-    return padded.reshape(points, -1, panels, width).transpose(2, 0, 1, 3)
+    return outputs * depth * vectors / 2 / device.costs.register_tile.peak_share + streaming(depth * vectors, 1, device)
