@@ -26,7 +26,14 @@ from edgec.schedule.contract.cook_toom import PAIRS, Toom
 from edgec.schedule.contract.epilogue import Around, around_sum, over_lanes
 from edgec.schedule.contract.tiles import tile_shape
 from edgec.schedule.contract.winograd_forms import Form, Side, Window, cycles_of_form, streaming
-from edgec.schedule.contract.winograd_weights import PACKED, RunTimeWeights, part_of, run_time_weights, transformed
+from edgec.schedule.contract.winograd_weights import (
+    PACKED,
+    RunTimeWeights,
+    pack_cycles,
+    part_of,
+    run_time_weights,
+    transformed,
+)
 from edgec.schedule.flat import Flat, Weights, is_constant, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import memory_type
@@ -179,6 +186,8 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
         lies = memory_type(p.s)
         is_twice = (lies == "bf16" and device.has_bf16_dot) or (lies == "f16" and device.has_fp16_fma)
         direct = _direct_cycles(p.flat, p.taps, p.n, device, is_twice)
+        if ranked and (at_run := ranked[0].at_run) is not None and at_run.blocks.stride != 1:  # it packs weights too
+            direct += pack_cycles(at_run) / at_run.count * prod(map(most, p.taps)) * most(p.n)
         ranked = [f for f in ranked if f.cycles < direct]
     if not ranked:
         return None
@@ -295,7 +304,7 @@ def _ranked(p: _Parts, device: Device) -> list[Form]:
         tiles = outer * prod(side.tiles for side in sides)
         points = prod(side.toom.inputs for side in sides)
         depth = prod(most(v) for v in k)
-        block = _block(tiles, points, depth, device)
+        block = _block(tiles, points, depth, not is_constant(p.l), device)
         rows, vectors = tile_shape(block, most(p.n), depth, device)
         form = Form(0.0, sides, block, rows, vectors)
         if not is_constant(p.l):
@@ -308,12 +317,13 @@ def _ranked(p: _Parts, device: Device) -> list[Form]:
     return sorted(found, key=lambda form: form.cycles)
 
 
-def _block(tiles: int, points: int, depth: int, device: Device) -> int:
+def _block(tiles: int, points: int, depth: int, is_again: bool, device: Device) -> int:
     """Tiles of a block, as even as possible: half of the second-level cache holds its transformed input.
 
-    Fewer than 28 would read the weights too often for what they are used for, more than 56 gained nothing.
+    Fewer than 28 would read the weights too often for what they are used for, more than 56 gained nothing. It is 56
+    where weights are transformed again (``is_again``) for every block.
     """
-    limit = min(max(28, device.l2_bytes // 2 // (points * depth * 4)), 56)
+    limit = 56 if is_again else min(max(28, device.l2_bytes // 2 // (points * depth * 4)), 56)
     return ceil(tiles / ceil(tiles / limit))
 
 

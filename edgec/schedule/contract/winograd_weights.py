@@ -70,11 +70,20 @@ def part_of(terms: int, points: int, width: int, device: Device) -> int:
     return min(terms, ceil(ceil(terms / ceil(terms / limit)) / PACKED) * PACKED)
 
 
+def pack_cycles(weights: RunTimeWeights) -> float:
+    """Predicted cycles to pack the taps of one term for a column."""
+    return packing_cycles(weights.blocks) * weights.count
+
+
 def vector_cycles(weights: RunTimeWeights, tooms: Sequence[Toom], device: Device) -> float:
-    """Predicted cycles to pack and transform the taps of one term for a vector of columns."""
-    points = prod(toom.inputs for toom in tooms)
-    packing = packing_cycles(weights.blocks) * weights.count * device.vector_lanes
-    return packing + points * (device.costs.register_tile.transform + sum(toom.taps for toom in tooms) / 2)
+    """Predicted cycles to pack and transform the taps of one term for a vector of columns: two operations a cycle, and
+    a store a point."""
+    operations, lines = 0.0, prod(toom.taps for toom in tooms)
+    for toom in tooms:
+        lines = lines // toom.taps * toom.inputs
+        operations += lines // toom.inputs * (1 + len(toom.pairs) * (toom.taps + 2))
+    stores = lines * device.costs.register_tile.transform
+    return pack_cycles(weights) * device.vector_lanes + operations / 2 + stores
 
 
 def transformed(
