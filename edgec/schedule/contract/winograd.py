@@ -34,7 +34,7 @@ from edgec.schedule.contract.winograd_weights import (
     run_time_weights,
     transformed,
 )
-from edgec.schedule.flat import Flat, Weights, is_constant, with_contiguous_weights
+from edgec.schedule.flat import Flat, Weights, is_constant, merge_loops, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import memory_type
 
@@ -197,7 +197,7 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
     lanes = device.vector_lanes
     epilogue = with_contiguous_weights(p.epilogue, p.results, p.n, weights)
     return Winograd(
-        outer, best.sides, p.n, k, p.s, p.l, None, epilogue, p.accumulator, flat.store, flat.address,
+        outer, best.sides, p.n, k, p.s, p.l, None, epilogue, p.accumulator, flat.store, p.flat.address,
         best.block, best.rows, best.vectors, lanes, best.at_run,
     )  # fmt: skip
 
@@ -210,6 +210,7 @@ def outputs_for(flat: Flat, device: Device) -> list[tuple[int, ...]]:
 
 def _parts(flat: Flat, device: Device) -> _Parts | None:
     """Operands of Winograd's method in ``flat``; None if it does not apply."""
+    flat = _with_joined_columns(flat)
     taken = around_sum(flat.body)
     if taken is None or taken.sum.dtype != "f32":
         return None
@@ -227,6 +228,19 @@ def _parts(flat: Flat, device: Device) -> _Parts | None:
         if n is not None and is_vectorizable(over_lanes(epilogue, n), n):
             return _Parts(flat, results, windows, taps, l, s, n, epilogue, accumulator)
     return None
+
+
+def _with_joined_columns(flat: Flat) -> Flat:
+    """The same with loops as one that weights of a run alone depend on, and that step through every buffer as one."""
+    taken = around_sum(flat.body)
+    if taken is None or taken.window:
+        return flat
+    taps, term = X.opened(taken.sum)
+    for l, s in permutations(term.args):
+        across = {v for v in flat.loops if v in X.free_variables(l)} - X.free_variables(s)
+        if len(across) > 1 and not is_constant(l) and s.op == "load" and _pairs(flat, s, taps):
+            return merge_loops(flat, frozenset(v for v in flat.loops if v not in across))
+    return flat
 
 
 def _lane_loop(flat: Flat, l: Expr, s: Expr) -> Expr | None:
@@ -268,14 +282,7 @@ def _candidates(
     flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr, windows: Mapping[Expr, Window]
 ) -> Iterator[tuple[Side, ...]]:
     """Ways to tile: loops over outputs that step through S as a loop over taps does; tiles hold whole windows."""
-    address = s.args[0]
-    pairs = []
-    for tap in taps:
-        step = coefficient(address, tap)
-        for loop in flat.loops:
-            if loop is not n and step and step == coefficient(address, loop):
-                pairs.append((loop, tap))
-    pairs.sort(key=lambda pair: -abs(coefficient(address, pair[1]) or 0))
+    pairs = [pair for pair in _pairs(flat, s, taps) if pair[0] is not n]
 
     def forms(loop: Expr, tap: Expr) -> list[Side]:
         r, window = int(tap.value.extent), windows.get(loop)
@@ -291,6 +298,15 @@ def _candidates(
         apart = pairs.index(one) < pairs.index(two) and one[0] is not two[0] and one[1] is not two[1]
         if apart and {*windows} <= {one[0], two[0]}:
             yield from product(forms(*one), forms(*two))
+
+
+def _pairs(flat: Flat, s: Expr, taps: tuple[Expr, ...]) -> list[tuple[Expr, Expr]]:
+    """Loops over outputs and over taps that step through S alike, the longest steps first."""
+    address, pairs = s.args[0], []
+    for tap in taps:
+        step = coefficient(address, tap)
+        pairs += [(loop, tap) for loop in flat.loops if step and step == coefficient(address, loop)]
+    return sorted(pairs, key=lambda pair: -abs(coefficient(address, pair[1]) or 0))
 
 
 def _ranked(p: _Parts, device: Device) -> list[Form]:
