@@ -43,6 +43,7 @@ from small_graphs import (
 from sparse_cases import sparse
 from sweep_cases import sweeps
 from transpose_cases import transposes, turned
+from winograd_cases import winograds_at_run
 
 from edgec import ops
 from edgec.ir.graph import Graph, constant
@@ -304,6 +305,7 @@ GROUPS = {
         pooled,
         rearranged,
         winograds,
+        winograds_at_run,
         epilogues,
         windows,
         rows,
