@@ -98,7 +98,7 @@ def _way(step: Kernel) -> tuple[object, ...]:
     """The method of a kernel: what its template adds up together."""
     s = step.schedule
     if isinstance(s, Winograd):
-        return s.template, s.variant, tuple(map(most, s.k))
+        return s.template, s.variant, tuple(map(most, s.k)), s.at_run.part if s.at_run is not None else 0
     if isinstance(s, Contract):
         return s.template, s.micro_kernel, tuple(map(most, s.k)), s.dots is None, s.fp16 is None
     return (s.template,)

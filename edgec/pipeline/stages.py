@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 from typing import Any
 
 from edgec import limits
@@ -66,6 +67,8 @@ from edgec.tune.known import prices_for, variants_for
 
 #: Upper bound of the memory of stored values, halos and gaps included, as a multiple of their bytes.
 CERTAIN = 2
+#: The part of the RAM there is that a thread may take to transform weights which are no constants.
+SCRATCH = 64
 
 
 @dataclass(frozen=True)
@@ -297,6 +300,7 @@ def _scheduled(plan: Plan, context: Context) -> Program:
         in_levels=o.training is not None and o.device.language == "cuda",
         known=context.known,
         arena=context.arena,
+        scratch=o.room // SCRATCH if o.room else inf,
     )  # fmt: skip
 
     def scheduled(fp32_blocks: int | None = None) -> Program:

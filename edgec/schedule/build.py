@@ -282,12 +282,12 @@ def kernel_of(
         def request(weights: Weights) -> Request:
             flat = flatten(block, views, weights, reading, in_panel)
             flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels)
-            return Request(block, flat, device, weights, options.numeric, variant, options.threads)
+            return Request(block, flat, device, weights, options.numeric, variant, options.threads, options.scratch)
 
         if options.known is None or panels:
             schedule, offer = choose(request(weights))
         else:
-            further = (options.numeric, variant, options.threads, decided, options.micro_kernels)
+            further = (options.numeric, variant, options.threads, decided, options.micro_kernels, options.scratch)
             schedule, offer = options.known.schedule(
                 block, views, device, weights, further, lambda noted: choose(request(noted))
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 from edgec.device.device import Device
@@ -56,6 +57,7 @@ class Request:
     numeric: Numeric = "reassociates"
     variant: str | None = None
     threads: int = 1
+    scratch: float = inf  # most bytes of a thread to transform weights of a run in
 
 
 class Found(NamedTuple):
@@ -83,7 +85,7 @@ def _named(r: Request) -> Found | None:
 def _product(r: Request) -> Found | None:
     if _is_walked_by_lanes(r.flat):
         return None
-    found, offer = _cheapest(r.flat, r.device, r.weights, r.numeric)
+    found, offer = _cheapest(r)
     if found is None:
         return None
     by_rows = rows(r.flat, r.device, r.weights) if offer is None and _is_less_by_rows(found, r) else None
@@ -209,13 +211,14 @@ def packed(schedule: BlockSchedule, weights: Weights) -> BlockSchedule:
     return schedule.packed_into(weights) if isinstance(schedule, (Contract, Winograd)) else schedule
 
 
-def _cheapest(
-    flat: Flat, device: Device, weights: Weights, numeric: Numeric
-) -> tuple[Contract | Winograd | None, SparseOffer | None]:
+def _cheapest(r: Request) -> tuple[Contract | Winograd | None, SparseOffer | None]:
     """The schedule of a contraction with the least predicted cost: Winograd, of few bits, direct, or sparse."""
+    flat, device, weights, numeric = r.flat, r.device, r.weights, r.numeric
     if flat.tile is not None:
         return contract(flat, device, weights), None
     by_fewer = winograd(flat, device, weights) if numeric != "exact" else None
+    if by_fewer is not None and by_fewer.at_run is not None and by_fewer.scratch_bytes > r.scratch:
+        by_fewer = None
     direct = contract(flat, device, weights) if by_fewer is None else None
     if direct is not None and direct.magnitudes is not None:
         return direct, None

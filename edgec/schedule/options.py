@@ -23,7 +23,8 @@ class ScheduleOptions:
     given, these layers (by name) multiply in bf16 on a CPU, and no others. ``micro_kernels`` are the names of the
     user's own. With ``in_levels`` small kernels of a CUDA program share launches. Equal
     blocks take the schedules that are ``known``; None: each is scheduled for itself. A program whose arena
-    takes more than ``arena`` bytes is not wanted.
+    takes more than ``arena`` bytes is not wanted. Weights of a run are not transformed where a thread would need more
+    than ``scratch`` bytes for that.
     """
 
     threads: int = 1
@@ -36,3 +37,4 @@ class ScheduleOptions:
     in_levels: bool = False
     known: Known | None = None
     arena: float = inf
+    scratch: float = inf

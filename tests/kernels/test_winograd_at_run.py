@@ -78,14 +78,13 @@ def test_weights_of_few_pixels_cost_more_than_they_save() -> None:
 
 def test_the_price_has_the_weights_of_every_block() -> None:
     device = target(AVX2).device
-    (at_run,), (constant,) = found(same(48, 48, 56, 56)), found(same(48, 48, 56, 56, weights(48, 48, 3, 3)))
+    (at_run,) = found(same(48, 48, 56, 56))
     assert at_run.at_run is not None and at_run.blocks > 1
     tooms = [side.toom for side in at_run.sides]
     each = at_run.k_extent * 6 * vector_cycles(at_run.at_run, tooms, device)
     once = replace(at_run, block=at_run.tiles)
     saved = cycles_of(at_run, device) - cycles_of(once, device)
     assert saved == pytest.approx((at_run.blocks - 1) * each)
-    assert cycles_of(constant, device) < cycles_of(at_run, device)
 
 
 @pytest.mark.parametrize("terms", [1, 7, 8, 33, 512, 2048])
