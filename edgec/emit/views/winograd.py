@@ -73,7 +73,8 @@ class WinogradView(View):
     @cached_property
     def at_run(self) -> RunTimeWeightsView | None:
         """The transform of weights that are no constants."""
-        return RunTimeWeightsView(self) if self.params.at_run is not None else None
+        p = self.params
+        return RunTimeWeightsView(self, p, self.names, self.sums) if p.at_run is not None else None
 
     @property
     def part(self) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 from edgec.emit.c_expression import Printer
 from edgec.emit.c_text import advanced
-from edgec.emit.views.base import Loop, decoded
+from edgec.emit.views.base import Loop, View, decoded
 from edgec.emit.views.winograd_transforms import along, of_taps
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
@@ -17,21 +17,17 @@ from edgec.ir.nest import most
 from edgec.schedule.contract.winograd import Winograd
 from edgec.schedule.contract.winograd_weights import PACKED, RunTimeWeights
 
-if TYPE_CHECKING:
-    from edgec.emit.views.winograd import WinogradView
-
 
 @dataclass(frozen=True)
 class RunTimeWeightsView:
     """A function that packs and transforms a part of a panel; ``i`` is a term of the sum, ``n`` the first column."""
 
-    view: WinogradView
+    view: View
+    params: Winograd
+    names: Mapping[Expr, str]  # of the loops around a task
+    sums: Mapping[Expr, Loop]
 
     packed = PACKED
-
-    @property
-    def params(self) -> Winograd:
-        return self.view.params
 
     @property
     def weights(self) -> RunTimeWeights:
@@ -77,7 +73,7 @@ class RunTimeWeightsView:
     @property
     def decoded(self) -> list[str]:
         """The loops of the sum, from the number of a term."""
-        return [] if self.joined else decoded(list(self.view.sums.values()), "i")
+        return [] if self.joined else decoded(list(self.sums.values()), "i")
 
     @property
     def tap_loops(self) -> list[Loop]:
@@ -89,7 +85,7 @@ class RunTimeWeightsView:
     def pack(self) -> str:
         """C that packs all taps of some terms, or taps of a term."""
         p, w, blocks = self.params, self.weights, self.weights.blocks
-        names = self.view.names | {p.n: "n"} | {v: d.name for v, d in self.view.sums.items()}
+        names = {**self.names, p.n: "n"} | {v: d.name for v, d in self.sums.items()}
         names |= {v: loop.name for v, loop in zip(w.taps, self.tap_loops)}
         zero = {v: X.const(0) for v in (w.taps if self.joined else blocks.inner)}
         if self.joined:
