@@ -29,7 +29,17 @@ from edgec.schedule.program import Buffer, Program
 
 DEVICE = load_device("x86_64_avx512")
 #: Groups of graphs whose kernels have scratch memory.
-WITH_SCRATCH = ("attentions", "grouped", "winograds", "chains", "sorting", "selection", "turned", "attending")
+WITH_SCRATCH = (
+    "attentions",
+    "grouped",
+    "winograds",
+    "winograds_at_run",
+    "chains",
+    "sorting",
+    "selection",
+    "turned",
+    "attending",
+)
 
 
 def between() -> Graph:
