@@ -133,6 +133,7 @@ class Answer:
         self._add(outputs)
 
     def _add(self, outputs: Sequence[memoryview]) -> None:
-        pieces = [*([] if self.has_begun else [self._head]), *outputs[self._sent :]]
+        pieces: list[bytes | memoryview] = [] if self.has_begun else [self._head]
+        pieces += outputs[self._sent :]
         self.has_begun, self._sent = True, len(outputs)
         self._outgoing.add(pieces)
