@@ -11,6 +11,7 @@ from edgec.distribute import ilp
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.cuts import annotations_of
 from edgec.distribute.held import Held
+from edgec.distribute.jobs import jobs_of
 from edgec.distribute.links import Links
 from edgec.distribute.memory import Memory
 from edgec.distribute.parts import Division, whole
@@ -20,7 +21,7 @@ from edgec.distribute.same_bits import SameBits
 from edgec.distribute.sharded import sharded
 from edgec.distribute.shards import work
 from edgec.distribute.tensor import along, offered, told_why_not
-from edgec.distribute.timeline import Job, Predicted, Seconds, predict
+from edgec.distribute.timeline import Predicted, Seconds, predict
 from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
@@ -109,24 +110,6 @@ class Choice:
         if self.one is None or self.tried is self.one or self.alone_s >= WORTH * measured.seconds(goal):
             return self
         return replace(self, tried=self.one, verdict=f"{told(measured, self.alone_s, goal)}, by measured kernels")
-
-
-def jobs_of(division: Division, seconds: Sequence[Seconds] | None = None) -> list[Job]:
-    """The parts of a division as its timeline needs them; ``seconds`` that were measured replace the predicted ones."""
-    makers = {name: [k] for k, part in enumerate(division.parts) for name in part.writes}
-    added = {name for terms in division.sums.values() for name in terms[1:]}
-    for name, terms in division.sums.items():
-        makers[name] = [k for term in terms for k in makers[term]]
-    types = division.tensors
-    found = []
-    for k, part in enumerate(division.parts):
-        bytes_in = sum(r.bytes(types[r.tensor].dtype, types[r.tensor].shape) for r in part.reads)
-        bytes_out = sum(n.type.bytes for n in part.writes.values())
-        bytes_added = sum(n.type.bytes for name, n in part.writes.items() if name in added)
-        after = tuple(sorted({m for r in part.reads for m in makers.get(r.tensor, ())}))
-        own = Seconds(part.seconds, part.seconds) if seconds is None else seconds[k]
-        found.append(Job(part.worker, own.alone, bytes_in, bytes_out, after, bytes_added, own.busy))
-    return found
 
 
 def priced(division: Division, links: Links, seconds: Sequence[Seconds] | None) -> Tried:

@@ -143,8 +143,8 @@ def _ends(jobs: Sequence[Job], links: Links, frames: int, in_flight: int) -> lis
     requests = [j.taken(jobs) for j in jobs]
     readers: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for r, request in enumerate(requests):
-        for p, piece in enumerate(request):
-            for source in piece.after:
+        for p, taken in enumerate(request):
+            for source in taken.after:
                 readers.setdefault(source, []).append((r, p))
     events: list[tuple[float, int, int, int, int, str]] = []
     number = count()
@@ -163,8 +163,8 @@ def _ends(jobs: Sequence[Job], links: Links, frames: int, in_flight: int) -> lis
     def begin(frame: int, at: float) -> None:
         at = occupy(at, links.frame_s, ("hub", 0))
         for k, request in enumerate(requests):
-            for p, piece in enumerate(request):
-                waiting[frame, k, p] = len(piece.after) + (p > 0)  # behind the piece before it
+            for p, taken in enumerate(request):
+                waiting[frame, k, p] = len(taken.after) + (p > 0)  # behind the piece before it
             if not request[0].after:
                 push(at, frame, k, 0, "in")
 
