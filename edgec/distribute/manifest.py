@@ -21,7 +21,7 @@ from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES
 from edgec.untrusted import read_json
 
-VERSION = 2
+VERSION = 3
 #: Bounds of what a manifest may claim: parts, tensors, dimensions of one, and bytes of one.
 MOST_PARTS, MOST_TENSORS, MOST_RANK, MOST_BYTES = 1024, 4096, 16, 1 << 34
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,1000}")
@@ -154,7 +154,7 @@ def _manifest(found: Any) -> Manifest:
         inputs, outputs, tuple(parts), _whole(found["in_flight"], 1, 2 * MOST_PARTS), _real(found["latency_s"]),
         _real(found["period_s"]), _whole(found["bytes_a_frame"], 0, 1 << 60), _real(found["alone_s"]),
         _truth(found["measured"]), tuple(_tried(t) for t in _items(found["tried"], MOST_PARTS)),
-        _panels(found.get("panels", {}), tensors),
+        _panels(found["panels"], tensors),
     )  # fmt: skip
 
 
