@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from edgec.distribute.held import Held
 from edgec.distribute.parts import Division, Part, Read
 from edgec.distribute.prices import Prices
 from edgec.distribute.rows import Span
 from edgec.distribute.shards import Shards, work
 from edgec.emit.finals import KEY
+from edgec.frontend.states import states
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph, Node, intern, placeholder, rewrite, topological
 from edgec.ir.types import Type
@@ -102,7 +104,7 @@ def _part(part: Part, division: Division, cuts: Mapping[str, Cut], pieces: _Piec
     plan = prices.planned(graph, part.worker)
     seconds = prices.of_blocks(plan)[part.worker]
     lost = cut.lost_s if cut is not None else 0.0
-    finals = _finals(plan, seconds, graph) if cut is not None else ()
+    finals = _finals(plan, seconds, Held(graph).outputs.values()) if cut is not None else ()
     return replace(part, graph=graph, reads=reads, seconds=sum(seconds.values()) + lost, finals=finals)
 
 
@@ -113,20 +115,25 @@ def named(graph: Graph) -> Graph:
 
 
 def _with_panels(graph: Graph, cuts: Mapping[str, Cut], pieces: _Pieces) -> Graph:
-    """A graph that gives panels in place of a value, and tells of outputs as they become final."""
-    outputs: list[tuple[str, Node]] = []
+    """A graph that gives panels in place of a value, and tells of outputs as they become final.
+
+    Outputs are in the order in which they are computed; next values of states stay behind them.
+    """
+    held = {loop.output for loop in states(graph)}
+    cut = [(name, n) for name, n in graph.outputs if name in cuts]
+    if not cut:
+        return graph
+    order = {n: k for k, n in enumerate(graph.operations())}
+    others = [(name, n) for name, n in graph.outputs if name not in cuts and name not in held]
+    outputs = sorted(others, key=lambda o: order.get(o[1], -1))
     origin = dict(graph.origin)
-    for name, value in graph.outputs:
-        if name not in cuts:
-            outputs.append((name, value))
-            continue
+    for name, value in cut:
         made = _Panels(cuts[name].divided)
         outputs += [(piece, made.part(value, span)) for piece, span in pieces[name]]
         for (n, _), new in made.made.items():
             if n in graph.origin:
                 origin.setdefault(new, graph.origin[n])
-    if len(outputs) == len(graph.outputs):
-        return graph
+    outputs += [(name, n) for name, n in graph.outputs if name in held]
     return replace(graph, outputs=tuple(outputs), origin=origin, metadata={**graph.metadata, KEY: "1"})
 
 
@@ -182,8 +189,8 @@ def _of_panel(r: Read, name: str, span: Span) -> Read | None:
     return Read(port, name) if end - begin == span.rows else Read(port, name, r.axis, begin, end)
 
 
-def _finals(plan: Plan, seconds: Mapping[Node, float], graph: Graph) -> tuple[float, ...]:
+def _finals(plan: Plan, seconds: Mapping[Node, float], outputs: Iterable[Node]) -> tuple[float, ...]:
     """The share of a part's seconds after which each of its outputs is final, and those before it."""
     spent = dict(zip((b.output for b in plan.blocks), accumulate(seconds[b.output] for b in plan.blocks)))
     total = sum(seconds.values()) or 1.0
-    return tuple(accumulate((spent.get(n, total) / total for _, n in graph.outputs), max))
+    return tuple(accumulate((spent.get(n, total) / total for n in outputs), max))

@@ -45,12 +45,11 @@ def chain_of(plan: Plan, seconds: Mapping[Node, float], value: Node) -> Chain:
     nodes: list[frozenset[Node]] = []
     for block in reversed(plan.blocks):
         n = block.output
-        is_one = n is value if not inside else n not in results and set(readers.get(n, ())) <= {*inside}
+        own = {*readers.get(n, ())}
+        is_one = n is value or (n not in results and bool(own) and own <= {*inside})
         if is_one and not block.is_procedure:
             inside.append(n)
             nodes.append(frozenset(block.nodes))
-        elif inside and n in {i for b in plan.blocks if b.output in inside for i in b.inputs}:
-            continue  # something else reads it too: it is computed once
         if len(inside) == MOST_BLOCKS:
             break
     return Chain(value, tuple(seconds[n] for n in inside), tuple(nodes), sum(seconds.values()))
@@ -79,7 +78,7 @@ class _Cuts:
     cuts: dict[str, Cut] = field(default_factory=dict)
 
     def choose(self) -> None:
-        """Find the cuts of what parts give last; terms of one sum are cut alike."""
+        """Find the cuts of what every part computes last; terms of one sum are cut alike."""
         parts = self.division.parts
         terms = {name: whole for whole, names in self.division.sums.items() for name in names}
         read = {r.tensor for p in parts for r in p.reads} - {*self.division.outputs}
@@ -88,8 +87,9 @@ class _Cuts:
             own = [name for name in part.writes if terms.get(name, name) in read]
             if not own or self.prices.options[part.worker].device.is_gpu:
                 continue
-            name = own[-1]
             plan = self.prices.planned(part.graph, part.worker)
+            places = {b.output: k for k, b in enumerate(plan.blocks)}
+            name = max(own, key=lambda n: places.get(part.writes[n], -1))
             chain = chain_of(plan, self.prices.of_blocks(plan)[part.worker], part.writes[name])
             asked = alike.get(terms.get(name, ""))
             if name in terms and terms[name] in alike and asked is None:
@@ -126,9 +126,8 @@ class _Cuts:
 
     def _seconds(self, part: Part, tensor: str, chain: Chain, blocks: int, count: int) -> float:
         """Estimated seconds of a part until all panels of a value are where they are read."""
-        divided = sum(chain.seconds[:blocks])
-        divided *= 1 + LOST * (count - 1)
-        before = chain.total - sum(chain.seconds[:blocks])
+        own = sum(chain.seconds[:blocks])
+        before, divided = chain.total - own, own * (1 + LOST * (count - 1))
         moved = chain.value.type.bytes // count
         readers = [p for p in self.division.parts if any(r.tensor == tensor for r in p.reads)]
         types = self.division.tensors
