@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from divided_cases import divided, image, tower
 from emitted_programs import KEY, addresses, compiled, environment, host_command, workers, written
 from small_graphs import arrays
 from small_models import model, node, tensor_input, weights
@@ -158,6 +159,17 @@ def test_panels_have_the_bits_of_the_whole(folders: dict[bool, Path], threads: i
     assert all(np.array_equal(a, b) for a, b in zip(found[True], found[False], strict=True))
     assert read_manifest(folders[True]).bytes_a_frame == read_manifest(folders[False]).bytes_a_frame
     assert read_manifest(folders[True]).latency_s < read_manifest(folders[False]).latency_s
+
+
+@pytest.mark.parametrize(("split", "workers"), [("pipeline", 3), ("rows", 2)])
+def test_rows_and_pipelines_in_panels_have_the_bits_of_one_device(split: str, workers: int, tmp_path: Path) -> None:
+    whole = edgec.build(tower().SerializeToString())
+    built = divided(tmp_path, workers, split, goal="latency", link_speed="3M/0.01")
+    assert built.manifest.split == split and built.manifest.panels
+    with edgec.Several(built.folder) as network:
+        for seed in range(2):
+            given = {"image": image(seed)}
+            assert np.array_equal(network.run(given)["scores"], whole.run(given)["scores"])
 
 
 def test_c_and_python_speak_of_panels(folders: dict[bool, Path], tmp_path: Path) -> None:
