@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from edgec.artifact.folder import read_lock
 from edgec.bench.built import bench_built
 from edgec.distribute.bench import drawn_inputs, measure
 from edgec.distribute.coordinator import Several
-from edgec.distribute.manifest import Manifest
+from edgec.distribute.manifest import Manifest, read_manifest
 from edgec.distribute.start import start
 from edgec.errors import EdgecError
 from edgec.progress import silent
@@ -39,6 +40,8 @@ from edgec.progress import silent
 SECRET = "a secret of this benchmark"
 #: Runs of the whole network and of the divided one whose outputs are compared: states differ from the second on.
 COMPARED = 3
+#: Turns of networks that are measured beside one another.
+TURNS = 3
 
 
 def measured(case: Case, folder: Path, seconds: float) -> Row:
@@ -50,11 +53,15 @@ def measured(case: Case, folder: Path, seconds: float) -> Row:
         edgec.build(path, one, progress=silent, states=states)
     bits = LINKS[case.link]
     over = folder / case.name.replace(":", "_")
-    built = edgec.build_over(
-        path, over, over=["host@local"] * 2, split=case.split, goal=case.goal, force=case.split != "auto",
-        link_speed=f"{bits * PAYLOAD:.0f}/0.05" if bits else None, memory=case.memory, progress=silent, states=states,
-    )  # fmt: skip
-    manifest = built.manifest
+
+    def divided(out: Path, overlap: bool) -> Manifest:
+        return edgec.build_over(
+            path, out, over=["host@local"] * 2, split=case.split, goal=case.goal, force=case.split != "auto",
+            link_speed=f"{bits * PAYLOAD:.0f}/0.05" if bits else None, memory=case.memory, overlap=overlap,
+            progress=silent, states=states,
+        ).manifest  # fmt: skip
+
+    manifest = divided(over, True)
     waiting = None
     if case.split == "pipeline":
         with opened(over, manifest, bits, overlaps=False) as network:
@@ -64,6 +71,14 @@ def measured(case: Case, folder: Path, seconds: float) -> Row:
         error = difference(network, edgec.Network(one), inputs, states)
         alone = bench_built(one, threads=1, seconds=0.4, rounds=2, progress=silent)
         found = measure(network, seconds, inputs)
+    panels = None
+    if manifest.panels:
+        whole = over.with_name(f"{over.name}_whole")
+        panels = {
+            "count": max(map(len, manifest.panels.values())), "ms_predicted": manifest.latency_s * 1e3,
+            "ms_whole_predicted": divided(whole, False).latency_s * 1e3,
+            **in_turns({"ms": over, "ms_whole": whole}, bits, seconds),
+        }  # fmt: skip
     lock = read_lock(one)
     kept = [
         sum(p.weights_bytes + p.arena_bytes for p in manifest.parts if p.worker == k) for k in range(len(found.memory))
@@ -75,8 +90,25 @@ def measured(case: Case, folder: Path, seconds: float) -> Row:
         "per_s": found.frames_per_second, "per_s_waiting": waiting, "per_s_predicted": 1 / manifest.period_s,
         "alone_ms": alone.timing.median_ms, "one": [lock["weights_bytes"] + lock["arena_bytes"]],
         "bytes": found.bytes_a_frame, "resident": found.memory, "kept": kept, "error": error,
+        "panels": panels,
         "took_s": round(time.perf_counter() - begun, 1),
     }  # fmt: skip
+
+
+def in_turns(folders: dict[str, Path], bits: float, seconds: float) -> dict[str, float]:
+    """The median milliseconds of a frame alone through divided networks, which take turns; whose bits are equal."""
+    times: dict[str, list[float]] = {name: [] for name in folders}
+    outputs: dict[str, dict[str, np.ndarray]] = {}
+    for _ in range(TURNS):
+        for name, folder in folders.items():
+            with opened(folder, read_manifest(folder), bits) as network:
+                inputs = drawn_inputs(network)
+                outputs[name] = network.run(inputs)
+                times[name].append(measure(network, seconds, inputs).timing.median_ms)
+    first, *others = outputs.values()
+    if any(not np.array_equal(first[n], other[n]) for other in others for n in first):
+        raise SystemExit(f"{' and '.join(map(str, folders.values()))} give other bits")
+    return {name: median(own) for name, own in times.items()}
 
 
 @contextmanager

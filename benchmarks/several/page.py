@@ -45,6 +45,13 @@ one at a time.
 
 {overlap}
 
+In a frame alone, values cross in panels (tensors divided for latency): while one is computed, those before it are on
+their way, and on to their readers. A row has the frame in milliseconds without panels (`edgec build --no-overlap`) and
+with them, the median of three turns each, with the same bits. Networks and links that are missing have none: where
+values that cross are small or few, no panels are predicted to pay, or parts with them took longer when they were built.
+
+{panels}
+
 ## More than one process may keep
 
 Weights and arenas of a worker are limited (`--memory`). One process would need more, and is refused. What a worker
@@ -74,6 +81,11 @@ def text(rows: Sequence[Row], command: str) -> str:
         for r in there
         if r["taken"] == "pipeline" and r["split"] == "pipeline"
     ]
+    panels = [
+        [r["network"], LINKS[r["link"]], str(p["count"]), f"{p['ms_whole']:.3g}", f"{p['ms_whole_predicted']:.3g}",
+         f"{p['ms']:.3g}", f"{p['ms_predicted']:.3g}", f"{p['ms_whole'] / p['ms']:.2f}"]
+        for r in there if (p := r.get("panels"))
+    ]  # fmt: skip
     limited = [
         [r["network"], LINKS[r["link"]], r["split"], r["memory"], _mib(r["one"]), _mib(r["kept"]), _mib(r["resident"]),
          f"{r['ms']:.3g}", f"{r['per_s']:.4g}"]
@@ -87,6 +99,9 @@ def text(rows: Sequence[Row], command: str) -> str:
         seconds=rows[0]["seconds"] if rows else 0,
         table=markdown(COLUMNS, [_line(r) for r in there], 4),
         overlap=markdown(["network", "link", "one at a time", "without overlap", "overlap", "gain"], overlap, 2),
+        panels=markdown(
+            ["network", "link", "panels", "ms without", "predicted", "ms with", "predicted", "gain"], panels, 2
+        ),
         limited=markdown(
             ["network", "link", "split", "limit", "MiB of one", "MiB kept", "MiB resident", "ms a frame", "frames/s"],
             limited,

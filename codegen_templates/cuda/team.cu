@@ -36,6 +36,29 @@
 //%   endif
 //%- endmacro
 //#
+//# combine_wide: the same where every thread has accumulated four neighboring results; afterwards it has that one of the
+//# team's results which threads of one result each would have.
+//% macro combine_wide(k, p)
+//%   set warps = k.threads // 32
+  EC_SHARED float ${p.accumulator}_parts[${warps * k.neighbors}]; /* partial results of the warps */
+#pragma unroll
+  for (ec_int lane = 0; lane < 4; ++lane) {
+    float ${p.accumulator} = ec_lane(${p.accumulator}_v, lane);
+    for (ec_int step = 16; step >= ${k.neighbors // 4}; step /= 2) {
+      const float other = ec_shuffle(${p.accumulator}, step);
+      ${p.merge}
+    }
+    if (ec_thread() % 32 < ${k.neighbors // 4}) ${p.accumulator}_parts[ec_thread() / 32 * ${k.neighbors} + ec_thread() % 32 * 4 + lane] = ${p.accumulator};
+  }
+  ec_barrier();
+  float ${p.accumulator} = ${p.accumulator}_parts[ec_thread() % ${k.neighbors}];
+#pragma unroll 8
+  for (ec_int i = 1; i < ${warps}; ++i) {
+    const float other = ${p.accumulator}_parts[i * ${k.neighbors} + ec_thread() % ${k.neighbors}];
+    ${p.merge}
+  }
+//%- endmacro
+//#
 //# in_parts: the thread blocks that share results write what each has reduced; the last of them combines the parts, always
 //# in the same order.
 //% macro in_parts(k, p, group)

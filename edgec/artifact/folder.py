@@ -157,6 +157,7 @@ def _is_language_model(value: object) -> bool:
 #: What is read of a lock, and what it has to be.
 _MEANT: Mapping[str, Callable[[Any], bool]] = {
     "renewed": lambda names: isinstance(names, dict) and all(isinstance(n, str) for n in names.values()),
+    "finals": lambda counts: isinstance(counts, list) and all(type(n) is int for n in counts),
     "name": lambda name: isinstance(name, str) and name.isidentifier(),
     "threads": lambda threads: type(threads) is int and threads >= 1,
     "affinity": _is_affinity,

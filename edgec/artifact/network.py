@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import sys
@@ -94,6 +95,11 @@ class Network:
         """The level whose code runs, of a library for several processors; None where there is one kind of kernels."""
         found: str | None = getattr(self._net, "processor", None)
         return found
+
+    @property
+    def library(self) -> ctypes.CDLL:
+        """The library that was loaded."""
+        return cast(ctypes.CDLL, self._net._library)
 
     @property
     def _lock(self) -> threading.RLock:

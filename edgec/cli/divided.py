@@ -69,7 +69,7 @@ NoOverlap = Annotated[
     bool,
     typer.Option(
         "--no-overlap", rich_help_panel=_PANEL,
-        help="With --gpus: the whole batch at once; no value crosses while kernels run.",
+        help="With --gpus: the whole batch at once. With --over: no panels. No value crosses while kernels run.",
     ),
 ]  # fmt: skip
 Workers = Annotated[
@@ -95,8 +95,8 @@ def build_divided(
     from edgec.distribute.build import build_over
     from edgec.report import divided
 
-    alone = wanted.pop("no_overlap")
-    _refuse({**others, "--no-overlap": alone}, "is for a network on one device, or on several GPUs", "--over")
+    wanted["overlap"] = not wanted.pop("no_overlap")
+    _refuse(others, "is for a network on one device, or on several GPUs", "--over")
     with shown() as progress:
         built = build_over(model, folder, over=over or (), progress=progress, **wanted, **settings)
     return Answer(divided.record(folder, built.manifest, built.without_c), divided.draw)

@@ -16,7 +16,7 @@ from edgec.artifact.origin import write_origin
 from edgec.artifact.publish import hidden, put, turn
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
-from edgec.distribute.choose import Choice, Wanted, choose, priced
+from edgec.distribute.choose import Choice, Tried, Wanted, choose, priced
 from edgec.distribute.emitted import divided_files, refusal
 from edgec.distribute.kept import kept
 from edgec.distribute.links import Handled, Links, links_of
@@ -64,6 +64,7 @@ def build_over(
     link_speed: str | None = None,
     shard: Sequence[str] = (),
     memory: int | str | None = None,
+    overlap: bool = True,
     compile: bool = True,
     progress: Progress = silent,
     **settings: Unpack[Settings],
@@ -76,11 +77,13 @@ def build_over(
     ``force``. ``link_speed`` ("100M/0.5":
     bits a second, milliseconds) stands for measuring the links. ``shard`` names dimensions that tensor parallelism is
     to divide (NODE=DIM), and ``memory`` ("64M") is the most that a worker keeps: weights and arenas of its parts.
+    With ``overlap``, where the goal is latency, values cross in panels that are sent while others are computed, where
+    that is faster.
 
     Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
     most = None if memory is None else bytes_of(memory, "--memory")
-    folder, wanted = Path(out), Wanted(split, goal, force, tuple(shard), most)
+    folder, wanted = Path(out), Wanted(split, goal, force, tuple(shard), most, overlap)
     _refuse_foreign(folder)
     places = places_of(over)
     if not places:
@@ -103,18 +106,26 @@ def build_over(
     folder.absolute().parent.mkdir(parents=True, exist_ok=True)
     with files.writing(folder), hidden(folder.absolute().parent) as fresh:
         fresh.chmod(0o777 & ~files.umask())
-        while True:
-            built = [
-                _part(part, fresh / f"part{k}", k, options[part.worker], given, compile, progress)
-                for k, part in enumerate(choice.division.parts)
+        times = all(runs)
+
+        def made(choice: Choice, name: str) -> _Tried:
+            """The parts of a choice, built in a folder of their own, and timed where they run here."""
+            parts = choice.division.parts
+            found = [
+                _part(part, fresh / name / f"part{k}", k, options[part.worker], given, compile, progress)
+                for k, part in enumerate(parts)
             ]
-            seconds = time_parts(choice.division.parts, built) if all(runs) else None
-            measured = choice.beside(priced(choice.division, links, seconds), goal)
-            if measured is choice:
-                break
-            choice = measured
-            for b in built:
-                shutil.rmtree(b.folder)
+            seconds = time_parts(parts, found) if times else None
+            return _Tried(choice, found, seconds, priced(choice.division, links, seconds))
+
+        tried = made(choice, "first")
+        if times and choice.plain is not None:
+            plain = made(choice.without_panels, "plain")
+            tried = min(tried, plain, key=lambda t: t.priced.seconds(goal))
+        choice = tried.choice.beside(tried.priced, goal)
+        if choice is not tried.choice:
+            tried = made(choice, "one")
+        built, seconds = _moved(tried.built, fresh), tried.seconds
         manifest = _manifest(options[0].name, choice, wanted, places, speeds, links, built, seconds)
         (fresh / MANIFEST).write_text(manifest.written(), encoding="utf-8")
         without_c = refusal(fresh, manifest)
@@ -127,6 +138,24 @@ def build_over(
     if parsed.path is not None:
         write_origin(folder, parsed.path, settings)
     return BuiltParts(folder, read_manifest(folder), choice, without_c)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A choice that was built: its parts, their seconds where they were timed, and the prediction with these."""
+
+    choice: Choice
+    built: list[Built]
+    seconds: list[Seconds] | None
+    priced: Tried
+
+
+def _moved(built: Sequence[Built], folder: Path) -> list[Built]:
+    """Parts that were built, moved to a folder in which others were tried, which go."""
+    found = [replace(b, folder=b.folder.rename(folder / b.folder.name)) for b in built]
+    for name in ("first", "plain", "one"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return found
 
 
 def _of_workers(given: dict[str, object], places: Sequence[Place], compile: bool) -> tuple[Options, ...]:
@@ -277,9 +306,9 @@ def _manifest(
     }
     workers = [WorkerEntry(places[w].device, places[w].link, **asdict(speeds[w])) for w in used]
     return Manifest(
-        name, division.split, wanted.goal, choice.verdict, tuple(workers), tensors, tuple(division.inputs),
+        name, division.split, wanted.goal, choice.told, tuple(workers), tensors, tuple(division.inputs),
         tuple(division.outputs), tuple(parts), final.in_flight, predicted.latency_s, predicted.period_s,
-        predicted.bytes_a_frame, choice.alone_s, seconds is not None, tuple(tried),
+        predicted.bytes_a_frame, choice.alone_s, seconds is not None, tuple(tried), division.panels,
     )  # fmt: skip
 
 

@@ -11,16 +11,18 @@ from edgec.distribute import ilp
 from edgec.distribute.consecutive import Chain, chain_of, in_sequence
 from edgec.distribute.cuts import annotations_of
 from edgec.distribute.held import Held
+from edgec.distribute.jobs import jobs_of
 from edgec.distribute.links import Links
 from edgec.distribute.memory import Memory
+from edgec.distribute.panels import panelled
 from edgec.distribute.parts import Division, whole
 from edgec.distribute.prices import Prices, speeds_beside
 from edgec.distribute.row_split import Indivisible, RowSplit, by_rows, candidates, head_seconds
-from edgec.distribute.same_bits import SameBits
+from edgec.distribute.same_bits import SameBits, as_before
 from edgec.distribute.sharded import sharded
 from edgec.distribute.shards import work
 from edgec.distribute.tensor import along, offered, told_why_not
-from edgec.distribute.timeline import Job, Predicted, Seconds, predict
+from edgec.distribute.timeline import Predicted, Seconds, predict
 from edgec.errors import UsageError
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
@@ -35,6 +37,8 @@ WORTH = 1.05
 TRIED, TRIED_AT = 6, 2
 #: The most frames in flight, for every worker.
 FLYING = 4
+#: Divisions that are tried with panels, and how many times shorter a frame has to be with them.
+PANELLED, PAYS = 3, 1.02
 #: Ways of tensors whose memory is held against a limit, before none is said to fit.
 TENSORS = 8
 #: Times that a program is solved under a limit on memory, each with the arenas of the solution before it taken off.
@@ -47,7 +51,8 @@ MISSING = "blocks have no shardings of their own without scipy: pip install 'edg
 class Wanted:
     """A request: how to divide, what for, and whether divisions that do not pay are built.
 
-    ``shard`` are texts NODE=DIM of what tensor parallelism is to divide, ``memory`` the most bytes of a worker.
+    ``shard`` are texts NODE=DIM of what tensor parallelism is to divide, ``memory`` the most bytes of a worker. With
+    ``overlap``, values may cross in panels.
     """
 
     split: str = "auto"
@@ -55,6 +60,7 @@ class Wanted:
     force: bool = False
     shard: tuple[str, ...] = ()
     memory: int | None = None
+    overlap: bool = True
 
     def __post_init__(self) -> None:
         for what, given, known in (("split", self.split, SPLITS), ("goal", self.goal, GOALS)):
@@ -91,7 +97,8 @@ class Tried:
 class Choice:
     """The chosen division, the seconds of the fastest device alone, what was tried, and the verdict in words.
 
-    ``one`` is the undivided network, where it may be taken instead.
+    ``one`` is the undivided network, where it may be taken instead, and ``plain`` the division without panels, where
+    it has some.
     """
 
     tried: Tried
@@ -99,34 +106,30 @@ class Choice:
     others: tuple[Tried, ...]
     verdict: str
     one: Tried | None = None
+    plain: Tried | None = None
 
     @property
     def division(self) -> Division:
         return self.tried.division
+
+    @property
+    def without_panels(self) -> Choice:
+        """The same division without panels."""
+        assert self.plain is not None
+        return replace(self, tried=self.plain, plain=None)
+
+    @property
+    def told(self) -> str:
+        """The verdict, with what is said of panels."""
+        panels = {name: len(own) for name, own in self.division.panels.items()}
+        counts = " or ".join(map(str, sorted({*panels.values()})))
+        return f"{self.verdict}; values cross in {counts} panels" if panels else self.verdict
 
     def beside(self, measured: Tried, goal: str) -> Choice:
         """The choice after the kernels of its parts were timed: one device, where it does not pay after all."""
         if self.one is None or self.tried is self.one or self.alone_s >= WORTH * measured.seconds(goal):
             return self
         return replace(self, tried=self.one, verdict=f"{told(measured, self.alone_s, goal)}, by measured kernels")
-
-
-def jobs_of(division: Division, seconds: Sequence[Seconds] | None = None) -> list[Job]:
-    """The parts of a division as its timeline needs them; ``seconds`` that were measured replace the predicted ones."""
-    makers = {name: [k] for k, part in enumerate(division.parts) for name in part.writes}
-    added = {name for terms in division.sums.values() for name in terms[1:]}
-    for name, terms in division.sums.items():
-        makers[name] = [k for term in terms for k in makers[term]]
-    types = division.tensors
-    found = []
-    for k, part in enumerate(division.parts):
-        bytes_in = sum(r.bytes(types[r.tensor].dtype, types[r.tensor].shape) for r in part.reads)
-        bytes_out = sum(n.type.bytes for n in part.writes.values())
-        bytes_added = sum(n.type.bytes for name, n in part.writes.items() if name in added)
-        after = tuple(sorted({m for r in part.reads for m in makers.get(r.tensor, ())}))
-        own = Seconds(part.seconds, part.seconds) if seconds is None else seconds[k]
-        found.append(Job(part.worker, own.alone, bytes_in, bytes_out, after, bytes_added, own.busy))
-    return found
 
 
 def priced(division: Division, links: Links, seconds: Sequence[Seconds] | None) -> Tried:
@@ -172,7 +175,8 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
             hint = told_why_not(graph) if ilp.is_there() else f"{told_why_not(graph)}; {MISSING}"
             raise UsageError("nothing can be divided", hint=hint, where="--split tensor")
         return Choice(one, alone[fastest], tuple(tried), "one device: no value in the network can be divided so")
-    best = min(found, key=lambda t: t.seconds(wanted.goal))
+    cut = list(_in_panels(found, prices, links, wanted, memory))
+    best = min([*found, *(t for t, _ in cut)], key=lambda t: t.seconds(wanted.goal))
     verdict = told(best, alone[fastest], wanted.goal)
     if best.division.other:
         verdict += f"; the last bits of {listed(best.division.other)} may differ from those of one device"
@@ -185,7 +189,24 @@ def choose(graph: Graph, plan: Plan, prices: Prices, links: Links, wanted: Wante
     pays = alone[fastest] >= WORTH * best.seconds(wanted.goal)
     is_free = fits and not wanted.force
     taken = best if pays or not is_free else one
-    return Choice(taken, alone[fastest], tuple(tried), verdict, one if is_free else None)
+    plain = next((p for t, p in cut if t is taken), None)
+    return Choice(taken, alone[fastest], tuple(tried), verdict, one if is_free else None, plain)
+
+
+def _in_panels(
+    found: Sequence[Tried], prices: Prices, links: Links, wanted: Wanted, memory: Memory
+) -> Iterator[tuple[Tried, Tried]]:
+    """The best of some divisions with panels, where these make a frame shorter; each with that without them."""
+    if not wanted.overlap or wanted.goal != "latency":
+        return
+    for plain in sorted(found, key=lambda t: t.seconds(wanted.goal))[:PANELLED]:
+        cut = panelled(plain.division, prices, links) if plain.division.workers > 1 else None
+        own = priced(cut, links, None) if cut is not None else None
+        if cut is None or own is None or own.predicted.latency_s * PAYS > plain.predicted.latency_s:
+            continue
+        same = as_before(cut, plain.division, prices)
+        if same is not None and memory.fits(same):
+            yield replace(own, division=same), plain
 
 
 def _tensor(

@@ -7,9 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-import numpy as np
-
-from edgec.distribute.connection import Connection, Due
+from edgec.distribute.connection import Came, Connection
 
 
 class Exchange:
@@ -25,8 +23,8 @@ class Exchange:
         self._selector.register(connection.socket, selectors.EVENT_READ, connection)
         self.connections.append(connection)
 
-    def turn(self) -> Sequence[tuple[Due, np.ndarray]]:
-        """Move what can be moved, or wait for it: at most until an answer is late. The answers that are complete.
+    def turn(self) -> Sequence[Came]:
+        """Move what can be moved, or wait for it: at most until an answer is late. The outputs that are complete.
 
         Raises LinkError for a worker that is gone, late, or answers what is not due.
         """
@@ -36,7 +34,7 @@ class Exchange:
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if c.outgoing else 0)
             if self._selector.get_key(c.socket).events != wanted:
                 self._selector.modify(c.socket, wanted, c)
-        found: list[tuple[Due, np.ndarray]] = []
+        found: list[Came] = []
         for key, events in self._selector.select(wait + 0.001):
             connection: Connection = key.data
             if events & selectors.EVENT_WRITE:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
 from edgec.artifact.network import Network, Port
-from edgec.distribute.connection import Due
+from edgec.distribute.connection import Asked
 from edgec.distribute.exchange import Exchange
 from edgec.distribute.manifest import Manifest
 from edgec.distribute.sides import Frame, Side, bytes_of
@@ -53,8 +54,8 @@ class Frames:
     def finish(self, frame: Frame) -> None:
         """Wait until all parts of a frame are done."""
         while frame.left:
-            for due, data in self.exchange.turn():
-                self._take(due, data)
+            for asked, output, data in self.exchange.turn():
+                self._take(asked, output, data)
 
     def _checked(self, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         unknown = [name for name in given if name not in self.manifest.inputs]
@@ -63,23 +64,47 @@ class Frames:
         return {p.onnx_name: Network._checked(p, given) for p in self.inputs}
 
     def _go_on(self, frame: Frame) -> None:
-        """Queue every part of a frame whose inputs are there."""
+        """Queue every part of a frame whose inputs are there, and begin those whose inputs are about to be."""
         for k in frame.ready(self.manifest):
             side = self.sides[k]
-            payload = [bytes_of(frame.tensors[r.tensor], r) for r in side.reads]
             connection = self.exchange.connections[side.entry.worker]
-            connection.ask(side.number, side.types, payload, side.length, side.out, (frame, side))
+            connection.ask(_asked(frame, side), [bytes_of(frame.tensors[r.tensor], r) for r in side.reads])
             frame.let_go({r.tensor for r in side.entry.reads})
             connection.write()
+        for k in frame.coming(self.manifest):
+            side = self.sides[k]
+            connection = self.exchange.connections[side.entry.worker]
+            if not connection.is_open:
+                frame.begin(k)
+                connection.open(_asked(frame, side))
+        for k in sorted(frame.begun):
+            self._feed(frame, self.sides[k])
 
-    def _take(self, due: Due, data: np.ndarray) -> None:
-        """The answer of a part: its outputs are there, and other parts may go on."""
-        frame, side = due.frame
-        begin = 0
-        for port in side.writes:
-            tensor = self.manifest.tensors[port.onnx_name]
-            own = data[begin : begin + tensor.bytes]
-            begin += tensor.bytes
-            frame.take(tensor.name, own.view(DTYPES[tensor.dtype]).reshape(tensor.shape))
-        frame.left -= 1
+    def _feed(self, frame: Frame, side: Side) -> None:
+        """Send what is there of a request that has begun, in order."""
+        connection = self.exchange.connections[side.entry.worker]
+        first = frame.begun[side.number]
+        reads = list(takewhile(lambda r: r.tensor in frame.tensors, side.reads[first:]))
+        connection.add([bytes_of(frame.tensors[r.tensor], r) for r in reads])
+        frame.begun[side.number] += len(reads)
+        if first + len(reads) == len(side.reads):
+            del frame.begun[side.number]
+            frame.let_go({r.tensor for r in side.entry.reads})
+            connection.end()
+        connection.write()
+
+    def _take(self, asked: Asked, output: int | None, data: np.ndarray) -> None:
+        """An output of a part is there, or its answer is complete (None): other parts may go on."""
+        frame, side = asked.frame
+        if output is None:
+            frame.left -= 1
+            return
+        tensor = self.manifest.tensors[side.writes[output].onnx_name]
+        frame.take(tensor.name, data.view(DTYPES[tensor.dtype]).reshape(tensor.shape))
+        if not output:
+            frame.expect([port.onnx_name for port in side.writes])
         self._go_on(frame)
+
+
+def _asked(frame: Frame, side: Side) -> Asked:
+    return Asked(side.number, side.types, side.length_in, side.outputs, side.out, (frame, side))

@@ -21,7 +21,7 @@ from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES
 from edgec.untrusted import read_json
 
-VERSION = 2
+VERSION = 3
 #: Bounds of what a manifest may claim: parts, tensors, dimensions of one, and bytes of one.
 MOST_PARTS, MOST_TENSORS, MOST_RANK, MOST_BYTES = 1024, 4096, 16, 1 << 34
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,1000}")
@@ -78,7 +78,10 @@ class WorkerEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A divided network. Times are seconds; ``alone_s`` are those of the fastest device by itself."""
+    """A divided network. Times are seconds; ``alone_s`` are those of the fastest device by itself.
+
+    ``panels`` are the tensors that others are cut up into, which cross one by one.
+    """
 
     name: str
     split: str
@@ -96,6 +99,7 @@ class Manifest:
     alone_s: float
     measured: bool = False
     tried: tuple[Mapping[str, Any], ...] = field(default=())
+    panels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def written(self) -> str:
         """The text of the file."""
@@ -150,6 +154,7 @@ def _manifest(found: Any) -> Manifest:
         inputs, outputs, tuple(parts), _whole(found["in_flight"], 1, 2 * MOST_PARTS), _real(found["latency_s"]),
         _real(found["period_s"]), _whole(found["bytes_a_frame"], 0, 1 << 60), _real(found["alone_s"]),
         _truth(found["measured"]), tuple(_tried(t) for t in _items(found["tried"], MOST_PARTS)),
+        _panels(found["panels"], tensors),
     )  # fmt: skip
 
 
@@ -207,6 +212,11 @@ def _read(entry: Any, tensors: Mapping[str, Tensor]) -> Read:
 def _tried(entry: Any) -> Mapping[str, Any]:
     numbers = {key: _real(entry[key]) for key in ("latency_s", "period_s")}
     return {"split": _text(entry["split"]), "workers": _whole(entry["workers"], 1, MOST_WORKERS), **numbers}
+
+
+def _panels(found: Any, tensors: Mapping[str, Tensor]) -> Mapping[str, tuple[str, ...]]:
+    _hold(isinstance(found, dict) and len(found) <= MOST_TENSORS, "panels are none")
+    return {_text(n): tuple(_known(p, tensors) for p in _items(own, MOST_TENSORS)) for n, own in found.items()}
 
 
 def _hold(fits: bool, otherwise: str) -> None:

@@ -34,7 +34,8 @@ class Read:
 class Part:
     """A graph for one worker. Its outputs are tensors of their names; ``seconds`` are predicted for its kernels.
 
-    ``variants`` are those of its products by their keys, where it does not choose them itself.
+    ``variants`` are those of its products by their keys, where it does not choose them itself. ``finals`` are the
+    shares of the seconds after which each output is final, and all before it; without them, all are at the end.
     """
 
     worker: int
@@ -42,6 +43,7 @@ class Part:
     reads: tuple[Read, ...]
     seconds: float
     variants: Mapping[str, str] | None = None
+    finals: tuple[float, ...] = ()
 
     @property
     def writes(self) -> Mapping[str, Node]:
@@ -55,7 +57,7 @@ class Division:
 
     ``sums`` are tensors that no part gives: the coordinator adds their terms, in order. ``found`` says how good a
     choice it is, in words, where that is known. ``other`` names sums of rows and pipelines whose terms are added in
-    another order than one device has.
+    another order than one device has. ``panels`` are the tensors that others are cut up into.
     """
 
     split: str
@@ -65,6 +67,7 @@ class Division:
     sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     found: str = ""
     other: tuple[str, ...] = ()
+    panels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def tensors(self) -> dict[str, Type]:

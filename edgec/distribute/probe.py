@@ -30,7 +30,7 @@ from edgec.distribute.manifest import Manifest, PartEntry, Tensor
 from edgec.distribute.parts import Read
 from edgec.distribute.places import Place, Speed
 from edgec.distribute.protocol import checksum
-from edgec.distribute.served import TURNS
+from edgec.distribute.served import TURNS, Told
 from edgec.distribute.sides import Side
 from edgec.distribute.worker import session
 from edgec.errors import LinkError
@@ -60,13 +60,13 @@ class Echo:
     """
 
     def __init__(self, number: int, length: int) -> None:
-        self.number, self.length = number, length
+        self.number, self.length, self.length_out = number, length, length
         self.rooms: Sequence[Sequence[memoryview]] = [[memoryview(bytearray(length))] for _ in range(TURNS)]
         self.types = self.types_out = checksum([("u8", (length,))])
         self._spent = [np.frombuffer(room, np.int64, 1) for (room,) in self.rooms]
         self._memory = np.zeros(WALKED, np.uint8)
 
-    def run(self, turn: int) -> Sequence[memoryview]:
+    def run(self, turn: int, told: Told | None = None) -> Sequence[memoryview]:
         begun = time.perf_counter_ns()
         while (spent := time.perf_counter_ns() - begun) < AT_WORK_NS:
             self._memory += 1
@@ -143,7 +143,7 @@ def _frames(exchange: Exchange, echoes: Sequence[Echo]) -> Frames:
     reads = [(Read(n, n),) for n in names]
     entries = [PartEntry(f"part{k}", 0, r, (n,), 0.0, 0, 0) for k, (r, n) in enumerate(zip(reads, names[1:]))]
     sides = [
-        Side(e, e.reads, (port,), echo.types, echo.types_out, echo.length, echo.number)
+        Side(e, e.reads, (port,), echo.types, echo.types_out, echo.length, (echo.length,), echo.number)
         for e, port, echo in zip(entries, ports[1:], echoes)
     ]
     tensors = {n: Tensor(n, "u8", shape) for n in names}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
 
+from edgec.distribute.panel_parts import named
 from edgec.distribute.parts import Division, Part
 from edgec.distribute.prices import Prices, own
 from edgec.distribute.rows import NO_TILES
@@ -131,6 +132,23 @@ def alike(part: Part, options: Options, whole: Kernels) -> tuple[Part, set[str]]
     wrong = {n for names in differing(found, whole) for n in names}
     taken = {k: found.program.choices.get(k, p.usual) for k, p in found.variants.seen.items()}
     return (part if wrong else replace(part, variants=taken)), wrong
+
+
+def as_before(division: Division, before: Division, prices: Prices) -> Division | None:
+    """A division with the bits of another one, of whose parts it has some in other shapes.
+
+    None where a sum has no kernel with the same order.
+    """
+    parts = []
+    for new, old in zip(division.parts, before.parts):
+        if new is not old:
+            options = prices.options[new.worker]
+            whole = scheduled(named(old.graph), options, old.variants)
+            new, wrong = alike(new, options, Kernels(whole.ways, whole.taken, whole.tiles))
+            if wrong:
+                return None
+        parts.append(new)
+    return replace(division, parts=tuple(parts))
 
 
 @dataclass

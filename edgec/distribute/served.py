@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from edgec.artifact.finals import Finals
 from edgec.artifact.folder import read_lock
 from edgec.artifact.names import LOCK
 from edgec.artifact.network import Network, Port
@@ -16,6 +17,8 @@ from edgec.distribute.protocol import checksum, raw
 from edgec.errors import UsageError
 from edgec.ir.dtypes import DTYPES
 
+#: A function that is called with outputs that are final.
+Told = Callable[[Sequence[memoryview]], None]
 #: Requests of a part that have room: one that is computed, and the next one.
 TURNS = 2
 
@@ -29,11 +32,15 @@ class Served(Protocol):
     number: int
     rooms: Sequence[Sequence[memoryview]]
     length: int
+    length_out: int
     types: int
     types_out: int
 
-    def run(self, turn: int) -> Sequence[memoryview]:
-        """Run once on what is in the rooms of a turn; the bytes of the outputs in order, valid until the next run."""
+    def run(self, turn: int, told: Told | None = None) -> Sequence[memoryview]:
+        """Run once on what is in the rooms of a turn; the bytes of the outputs in order, valid until the next run.
+
+        ``told`` is called during the run, with the first outputs as soon as they are final.
+        """
         ...
 
     def reset(self) -> None:
@@ -66,16 +73,28 @@ class ServedPart:
         self.length = sum(r.nbytes for r in self.rooms[0])
         self.types, self.types_out = (checksum([(p.dtype, _shape(p)) for p in group]) for group in (ins, outs))
         self._sent = [raw(results[p.onnx_name]) for p in outs]
+        self.length_out = sum(r.nbytes for r in self._sent)
+        self._told: Told | None = None
+        self._finals = Finals(self._network, self._tell)
 
     def reset(self) -> None:
         """States as they are at the start."""
         for array in self._states.values():
             array[...] = 0
 
-    def run(self, turn: int) -> Sequence[memoryview]:
-        """Run once on what is in the rooms of a turn; the bytes of the outputs in order, valid until the next run."""
+    def run(self, turn: int, told: Told | None = None) -> Sequence[memoryview]:
+        """Run once on what is in the rooms of a turn; the bytes of the outputs in order, valid until the next run.
+
+        ``told`` is called during the run, with the first outputs as soon as they are final.
+        """
+        self._told = told
         self._calls[turn]()
         return self._sent
+
+    def _tell(self, count: int) -> None:
+        """So many outputs of the part are final, of which states stay here."""
+        if self._told is not None:
+            self._told(self._sent[:count])
 
 
 def number_of(folder: Path) -> int:

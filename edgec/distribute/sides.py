@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,10 @@ from edgec.errors import UsageError
 
 
 class Frame:
-    """A frame on its way: its tensors, how many parts read each, and how many inputs every part waits for."""
+    """A frame on its way: its tensors, how many parts read each, and the parts that wait for some.
+
+    ``begun`` are parts whose inputs are sent as they come, with the number of those that were.
+    """
 
     def __init__(self, manifest: Manifest, inputs: dict[str, np.ndarray]) -> None:
         self.tensors = inputs
@@ -34,6 +37,8 @@ class Frame:
             self._sums |= {name: (tensor.name, own) for name in tensor.terms if own is not None}
         self.left = len(manifest.parts)
         self.waiting = set(range(len(manifest.parts)))
+        self.begun: dict[int, int] = {}
+        self._expected, self._due, self._taken = set[str](), set[str](), set[str]()
 
     def ready(self, manifest: Manifest) -> list[int]:
         """Parts whose inputs are all there, each given once."""
@@ -41,8 +46,28 @@ class Frame:
         self.waiting -= set(found)
         return found
 
+    def expect(self, names: Collection[str]) -> None:
+        """Tensors come soon, or are there: the worker that computes them has sent one of them."""
+        self._expected.update(names)
+        self._due.update(n for n in names if n not in self._taken)
+
+    def coming(self, manifest: Manifest) -> list[int]:
+        """Parts whose inputs are there or come soon, whatever other parts do."""
+        if not self._due:
+            return []
+        sums = {n for n, _ in self._sums.values() if self._expected.issuperset(manifest.tensors[n].terms)}
+        soon = self._expected | sums | self.tensors.keys()
+        return [k for k in sorted(self.waiting) if all(r.tensor in soon for r in manifest.parts[k].reads)]
+
+    def begin(self, part: int) -> None:
+        """Send the inputs of a part as they come."""
+        self.waiting.discard(part)
+        self.begun[part] = 0
+
     def take(self, name: str, array: np.ndarray) -> None:
         """Keep a tensor that a part gave, where it is read; of a term, the sum, once that is complete."""
+        self._taken.add(name)
+        self._due.discard(name)
         if name in self._sums:
             whole, own = self._sums[name]
             total = own.take(name, array)
@@ -61,15 +86,24 @@ class Frame:
 
 @dataclass(frozen=True)
 class Side:
-    """A part as the coordinator knows it: its entry, ports in order, both messages' sizes, and its number there."""
+    """A part as the coordinator knows it: its entry, ports in order, both messages' sizes, and its number there.
+
+    ``outputs`` are the bytes of every output.
+    """
 
     entry: PartEntry
     reads: tuple[Read, ...]
     writes: tuple[Port, ...]
     types: int
     out: int
-    length: int
+    length_in: int
+    outputs: tuple[int, ...]
     number: int
+
+    @property
+    def length(self) -> int:
+        """Bytes of the answer."""
+        return sum(self.outputs)
 
 
 def side_of(folder: Path, manifest: Manifest, k: int) -> Side:
@@ -92,8 +126,10 @@ def side_of(folder: Path, manifest: Manifest, k: int) -> Side:
     if not fits:
         raise UsageError("is another part than the manifest says", hint="build the network again", where=str(where))
     types, out = (checksum([(p.dtype, tuple(map(int, p.shape))) for p in group]) for group in (ins, outs))
-    length = sum(manifest.tensors[n].bytes for n in entry.writes)
-    return Side(entry, tuple(reads[p.onnx_name] for p in ins), outs, types, out, length, k)
+    own_tensors = {n: manifest.tensors[r.tensor] for n, r in reads.items()}
+    length = sum(r.bytes(own_tensors[n].dtype, own_tensors[n].shape) for n, r in reads.items())
+    outputs = tuple(manifest.tensors[p.onnx_name].bytes for p in outs)
+    return Side(entry, tuple(reads[p.onnx_name] for p in ins), outs, types, out, length, outputs, k)
 
 
 def _locked(entry: Mapping[str, Any]) -> Port:

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from edgec.distribute.incoming import Incoming
-from edgec.distribute.outgoing import Outgoing
+from edgec.distribute.outgoing import Answer, Outgoing
 from edgec.distribute.protocol import (
     ASK,
     DONE,
@@ -107,14 +107,17 @@ def _answer(parts: Mapping[int, Served], incoming: Incoming, outgoing: Outgoing)
             _reset(parts)
         else:
             part = request.part
+            head = Header(DONE, part.number, request.run, part.length_out, part.types_out)
+            answer = Answer(outgoing, head.packed())
             try:
-                results = part.run(request.turn)
+                results = part.run(request.turn, answer.early if outgoing.overlaps else None)
             except EdgecError as error:
                 words = str(error).encode()[:MOST_WORDS]
+                if answer.has_begun:  # what was announced does not come
+                    raise LinkError(f"part {part.number} failed: {error}") from None
                 outgoing.send([Header(FAILED, part.number, request.run, len(words), 0).packed(), words])
                 continue
-            length = sum(r.nbytes for r in results)
-            outgoing.send([Header(DONE, part.number, request.run, length, part.types_out).packed(), *results])
+            answer.finish(results)
 
 
 def _reset(parts: Mapping[int, Served]) -> None:

@@ -17,6 +17,7 @@ from edgec.emit.bounds import bounds_files
 from edgec.emit.collectives import PAGES as PAGES_OF_RANKS
 from edgec.emit.collectives import Exchange, of_ranks, without_exchanges
 from edgec.emit.device_session import device_session
+from edgec.emit.finals import finals
 from edgec.emit.identifiers import identifier
 from edgec.emit.interface import Port, described
 from edgec.emit.language import language_of, refuse_large
@@ -100,6 +101,7 @@ def files(
         "vector_lanes": device.vector_lanes,
         "shares_weights": False,
     }  # fmt: skip
+    values["tells"] = tells = finals(program) if language.name == "c" else {}
     values["has_board"] = device.has_board
     values["has_pool"] = has_pool = device.hosted or program.threads > 1
     values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
@@ -249,6 +251,7 @@ def files(
     facts_of |= {"training": training.described} if training is not None else {}
     facts_of |= {"bounds": bounds.described} if bounds is not None else {}
     facts_of |= {"renewed": renewed(program)} if program.states else {}
+    facts_of |= {"finals": [*tells.values()]} if tells else {}
     facts_of |= {"abis": {abi.abi: list(abi.sources) for abi in abis}} if abis else {}
     known = {weights.file: weights.sha256} if weights.file is not None else {}
     whole = sealed(result, program, device, name, inputs, outputs, {**facts_of, **facts}, known)

@@ -50,10 +50,12 @@ Shapes = tuple[Shape, Shape]
 
 
 class Parts(NamedTuple):
-    """Partial results of a reduction: the fewest that pay, and times that is best."""
+    """Partial results of a reduction: the fewest that pay, times that is best, and whether terms have to be neighbors
+    where they can be."""
 
     fewest: int
     each: int
+    in_rows: bool
 
 
 def in_two_stages(graph: Graph, prices: BlockCosts, units: int) -> tuple[Graph, list[Choice]]:
@@ -63,7 +65,7 @@ def in_two_stages(graph: Graph, prices: BlockCosts, units: int) -> tuple[Graph, 
     """
     if units == 1 or not isinstance(prices.model, CostModel):
         return graph, []
-    parts = Parts(-(-units // HALF), HALF) if prices.model.on_gpu else Parts(units, EACH)
+    parts = Parts(-(-units // HALF), HALF, True) if prices.model.on_gpu else Parts(units, EACH, False)
     model = partial(_seconds, prices.model, units)
     own = replace(prices, model=model, measured=lambda _: None, unknown={}, estimated={})
     users, choices = graph.users(), list[Choice]()
@@ -208,7 +210,8 @@ def _divided(node: Node, parts: Parts) -> tuple[Node, Node, Node] | None:
     """A reduction in two: that to partial results, that of these, and the latter in the type of ``node``.
 
     Partial results keep the outermost of the reduced dimensions, or equal parts of one; None where they would be too
-    many or too few.
+    many or too few. On GPUs the terms of one are neighbors where that is possible: a thread block loads whole lines,
+    and what computes such a row already adds it up.
     """
     (x,), axes, bounds = node.args, node.attributes["axes"], node.args[0].type.bounds
     terms, fewest = prod(bounds[d] for d in axes), -(-parts.fewest // node.type.elements)
@@ -218,7 +221,8 @@ def _divided(node: Node, parts: Parts) -> tuple[Node, Node, Node] | None:
     whole = [axes[:k] for k in range(1, len(axes))] + [(d,) for d in axes[1:] if len(axes) > 1]
     kept = [part for part in whole if fewest <= prod(bounds[d] for d in part) <= most]
     if kept:
-        best = min(kept, key=lambda part: abs(prod(bounds[d] for d in part) - parts.each * fewest))
+        distances = {part: abs(prod(bounds[d] for d in part) - parts.each * fewest) for part in kept}
+        best = min(kept, key=lambda part: (parts.in_rows and part != axes[: len(part)], distances[part]))
         inner, outer = tuple(d for d in axes if d not in best), best
     else:
         found = next(((d, n) for d in axes if (n := _equal(bounds[d], fewest, most, parts.each)) is not None), None)

@@ -39,7 +39,7 @@ def record(folder: Path, manifest: Manifest, without_c: str = "") -> Record:
         **head("build"), "folder": str(folder), "split": m.split, "goal": m.goal, "verdict": m.verdict,
         **_times(m.latency_s, m.period_s), "alone_ms": m.alone_s * 1e3, "bytes_a_frame": m.bytes_a_frame,
         "kernels_measured": m.measured, "workers": workers, "parts": parts, "tried": tried,
-        "without_c": without_c,
+        "panels": {name: len(own) for name, own in m.panels.items()}, "without_c": without_c,
     }  # fmt: skip
 
 

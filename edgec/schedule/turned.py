@@ -1,7 +1,8 @@
 """Convolutions and pools between callers' arrays: their lanes are channels, the caller's rows are contiguous.
 
 Each lane would be loaded or stored on its own then, from a line of memory of its own. A copy through registers
-(`edgec.schedule.transpose`), with channels last, takes a fraction of that.
+(`edgec.schedule.transpose`), with channels last, takes a fraction of that. So it is with the weights of a convolution
+that an NVIDIA GPU gets when it runs: neighbors in memory are taps, of which there are too few for a vector.
 """
 
 from __future__ import annotations
@@ -21,13 +22,19 @@ from edgec.schedule.storage import reading_copies
 
 #: Elements of a value, at least: of fewer, another kernel takes longer than accesses one by one.
 LEAST = 1 << 10
+#: Of weights on a GPU, whose copies share a launch; and neighbors in memory, at least, for vectors there.
+FEW, SHORT = 1 << 8, 16
 #: Bytes of a second-level cache whose size nobody knows.
 NEAR = 256 << 10
 
 
 def with_turned_copies(plan: Plan, device: Device) -> Plan:
     """The plan with copies of those inputs and results that lanes of channels would access one by one."""
-    if device.is_gpu or device.lanes(4) < NARROWEST or plan.guards or plan.stripes is not None:
+    if plan.guards or plan.stripes is not None:
+        return plan
+    if device.language == "cuda":
+        return _with_turned_weights(plan)
+    if device.is_gpu or device.lanes(4) < NARROWEST:
         return plan
     placed = set(plan.aliases) | {p.parent for p in plan.aliases.values()} | set(plan.halos)
     named = [n for _, n in plan.outputs]
@@ -60,6 +67,43 @@ def with_turned_copies(plan: Plan, device: Device) -> Plan:
             blocks.append(results[result])
     outputs = tuple((name, results[n].output if n in results else n) for name, n in plan.outputs)
     return replace(plan, blocks=tuple(blocks), outputs=outputs)
+
+
+def _with_turned_weights(plan: Plan) -> Plan:
+    """The plan with copies of a convolution's weights that are inputs, where no vector of channels is in one place."""
+    placed = set(plan.aliases) | {p.parent for p in plan.aliases.values()} | set(plan.halos)
+    copies: dict[Node, Block] = {}
+    blocks: list[Block] = []
+    for block in plan.blocks:
+        weights = _weights(block) if block.kind in ("contract", "window") else set()
+        read = [n for n in block.inputs if n in weights and n not in placed and _is_apart(n)]
+        for n in read:
+            if n not in copies:
+                copies[n] = copy_block(n, n, ("turned",))
+                blocks.append(copies[n])
+        turned = reading_copies(block.formula, {n: copies[n].output for n in read}) if read else None
+        blocks.append(block if turned is None else replace(block, meaning=turned))
+    return replace(plan, blocks=tuple(blocks))
+
+
+def _weights(block: Block) -> set[Node]:
+    """The inputs that a block's convolutions have as weights, or that these are views of."""
+    found = set()
+    for conv in block.nodes:
+        if conv.op == "conv":
+            node = conv.args[1]
+            while len(node.args) == 1:
+                node = node.args[0]
+            found.add(node)
+    return found
+
+
+def _is_apart(value: Node) -> bool:
+    """Is a value an input of floats, of which so few are neighbors in memory that vectors of channels have none?"""
+    if value.op != "input" or not value.type.is_fixed or value.type.elements < FEW or value.type.dtype != "f32":
+        return False
+    extents = [n for n in value.type.bounds if n > 1]
+    return len(extents) > 2 and extents[-1] < SHORT
 
 
 def _between_channels_and_rows(plan: Plan, named: Collection[Node], lanes: int) -> set[Node]:

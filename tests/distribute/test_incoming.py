@@ -11,11 +11,11 @@ from contextlib import closing, contextmanager, suppress
 import pytest
 
 from edgec.distribute import protocol
-from edgec.distribute.connection import Connection
+from edgec.distribute.connection import Asked, Connection
 from edgec.distribute.exchange import Exchange
 from edgec.distribute.incoming import Incoming
 from edgec.distribute.protocol import ASK, DONE, HEADER, MEMORY, RESET, RUN, TOLD, Header, fill, header_of, received
-from edgec.distribute.served import TURNS
+from edgec.distribute.served import TURNS, Told
 from edgec.distribute.worker import session
 from edgec.errors import LinkError, ModelError
 
@@ -32,13 +32,13 @@ class Gated:
     """A part that gives the first byte of what it took, after it was told to go on."""
 
     def __init__(self, length: int = SIZE, number: int = 0) -> None:
-        self.number, self.length, self.types, self.types_out = number, length, 7, 9
+        self.number, self.length, self.length_out, self.types, self.types_out = number, length, 1, 7, 9
         self.rooms: Sequence[Sequence[memoryview]] = [[memoryview(bytearray(length))] for _ in range(TURNS)]
         self.may_go_on, self.is_at_work = threading.Semaphore(0), threading.Semaphore(0)
         self.resets = 0
         self.fails = False
 
-    def run(self, turn: int) -> list[memoryview]:
+    def run(self, turn: int, told: Told | None = None) -> list[memoryview]:
         self.is_at_work.release()
         assert self.may_go_on.acquire(timeout=LATE)
         if self.fails:
@@ -281,7 +281,7 @@ def test_a_coordinator_wakes_up_for_much_of_an_answer() -> None:
         connection = Connection("worker", end, LATE)
         exchange.add(connection)
         for n in LONG_AND_SHORT:
-            connection.ask(0, 7, (), n, 9, None)
+            connection.ask(Asked(0, 7, 0, (n,), 9, None), ())
             connection.outgoing.clear()
             turns = 0
             while not exchange.turn():

@@ -44,6 +44,7 @@ def whole() -> Entry:
                   part(2, 0, [read("s")], "y")],
         "in_flight": 3, "latency_s": 2e-3, "period_s": 1e-3, "bytes_a_frame": 240, "alone_s": 3e-3, "measured": False,
         "tried": [{"split": "rows", "workers": 2, "latency_s": 1.0, "period_s": 0.5}],
+        "panels": {"whole": ["a", "b"]},
     }  # fmt: skip
 
 
@@ -127,6 +128,7 @@ BAD: dict[str, tuple[Callable[[Entry], object], ...]] = {
         lambda m: m["parts"][0]["writes"].append("z"),
         lambda m: m["parts"][0]["reads"][0].update(tensor="z"),
         lambda m: m["tensors"][3].update(terms=["a", "z"]),
+        lambda m: m["panels"].update(whole=["a", "z"]),
     ),
     "a number is out of its range": (
         lambda m: m.update(in_flight=0),
@@ -160,12 +162,14 @@ BAD: dict[str, tuple[Callable[[Entry], object], ...]] = {
         lambda m: m["workers"][0].update(latency_s=-1e-9),
         lambda m: m["workers"][0].update(bytes_per_s=-1),
     ),
+    "panels are none": (lambda m: m.update(panels=[]),),
     "a truth value is none": (lambda m: m.update(measured=1),),
 }
 #: Manifests at the bounds of what is allowed.
 GOOD: tuple[Callable[[Entry], object], ...] = (
     lambda m: None,
     lambda m: m.update(in_flight=1),
+    lambda m: m.update(panels={}),
     lambda m: m.update(in_flight=2 * MOST_PARTS),
     lambda m: m.update(bytes_a_frame=0),
     lambda m: m.update(measured=True),

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from edgec.distribute.outgoing import Outgoing
+from edgec.distribute.outgoing import Answer, Outgoing
 from edgec.errors import LinkError
 
 #: More than what sockets take at once.
@@ -64,3 +64,37 @@ def test_what_is_not_taken_ends_the_connection(ends: tuple[socket.socket, socket
         with pytest.raises(LinkError, match="the connection broke"):
             outgoing.send([b"next"])
     assert time.monotonic() - begun < 5
+
+
+def test_outputs_go_before_the_answer_is_over(ends: tuple[socket.socket, socket.socket]) -> None:
+    """Also while the socket takes no more, and their memory is free after the end."""
+    outputs = [bytearray(b"abc"), bytearray(b"d" * SIZE), bytearray(b"e" * SIZE)]
+    with closing(Outgoing(ends[0], 10)) as outgoing:
+        answer = Answer(outgoing, b"head")
+        answer.early(outputs[:1])
+        assert received(ends[1], 7) == b"headabc"
+        answer.early(outputs[:2])
+        answer.early(outputs[:2])  # nothing more
+        answer.finish(outputs)
+        for own in outputs:
+            own[:] = bytes(len(own))
+        later = Answer(outgoing, b"next")
+        later.early([b"f"])
+        assert not later.has_begun, "the answer before it is not gone"
+        reader: list[bytes] = []
+        thread = threading.Thread(target=lambda: reader.append(received(ends[1], 2 * SIZE + 5)))
+        thread.start()
+        later.finish([b"f"])
+        outgoing.wait()
+        thread.join()
+    assert reader[0] == b"d" * SIZE + b"e" * SIZE + b"nextf"
+
+
+def test_an_early_output_that_nobody_takes_is_told_at_the_end(ends: tuple[socket.socket, socket.socket]) -> None:
+    with closing(Outgoing(ends[0], 0.2)) as outgoing:
+        answer = Answer(outgoing, b"head")
+        ends[1].close()
+        answer.early([bytes(SIZE)])
+        answer.early([bytes(SIZE), b"more"])
+        with pytest.raises(LinkError, match="the connection broke"):
+            answer.finish([bytes(SIZE), b"more", b"last"])

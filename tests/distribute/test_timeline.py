@@ -12,7 +12,7 @@ from edgec.distribute.choose import FLYING, priced
 from edgec.distribute.links import ADDED, HANDLING, Handled, Links, links_of
 from edgec.distribute.parts import Division, Part, Read
 from edgec.distribute.places import Speed, places_of
-from edgec.distribute.timeline import Job, predict
+from edgec.distribute.timeline import Input, Job, Output, predict
 from edgec.ir.graph import Graph, placeholder
 from edgec.ir.types import Type
 
@@ -136,3 +136,34 @@ def test_parts_of_one_frame_that_run_at_once_take_as_long_as_they_do_together() 
     assert times([*shares, after, beside])[0] == pytest.approx(max(0.01 + 0.008, 0.016 + 0.003))
     one = [Job(0, 0.01, 0, 0, (), busy_s=0.02), Job(0, 0.01, 0, 0, (), busy_s=0.02)]
     assert times(one)[0] == pytest.approx(0.02), "parts of one worker do not run at the same time"
+
+
+def test_panels_cross_while_others_are_computed() -> None:
+    """Two parts: all but the last panel hides behind the computation, and the way back behind the way there."""
+    count, wire = 4, Speed(1e9, 0.0)
+    own = links(2, FREE, FREE, wire)
+    whole = [Job(0, 0.01, 0, SIZE, ()), Job(1, 0.01, SIZE, 0, (0,))]
+    assert predict(whole, own, 1).latency_s == pytest.approx(0.02 + 2 * SIZE / 1e9)
+    panel = SIZE // count
+    outputs = tuple(Output(panel, 0.5 + (k + 1) / (2 * count)) for k in range(count))
+    inputs = tuple(Input(panel, frozenset({(0, k)})) for k in range(count))
+    cut = [replace(whole[0], outputs=outputs), replace(whole[1], inputs=inputs)]
+    found = predict(cut, own, 1)
+    assert found.latency_s == pytest.approx(0.02 + 2 * panel / 1e9)
+    assert found.bytes_a_frame == 2 * SIZE
+    # Where the wire is slower than the computation, panels follow one another on both wires.
+    slow = links(2, FREE, FREE, Speed(1e8, 0.0))
+    begun = 0.01 * outputs[0].share
+    assert predict(cut, slow, 1).latency_s == pytest.approx(begun + SIZE / 1e8 + panel / 1e8 + 0.01)
+
+
+def test_every_panel_is_a_message() -> None:
+    """Each costs the coordinator and the worker, and the first one of a request waits until all have begun."""
+    hub, worker = Speed(inf, 1e-4), Speed(inf, 2e-4)
+    outputs = (Output(10, 0.5), Output(10, 1.0, 10))
+    inputs = (Input(5, frozenset()), Input(20, frozenset({(0, 0), (0, 1)})))
+    jobs = [Job(0, 0.01, 0, 20, (), 10, None, outputs), Job(1, 0.01, 25, 0, (0,), inputs=inputs)]
+    found = predict(jobs, links(2, hub, worker), 1)
+    first = 1e-4 + 2e-4 + 0.01 + 2 * 2e-4  # the request, and two pieces of the answer
+    second = 1e-4 + 10 / ADDED + 1e-4 + 3 * 2e-4 + 0.01 + 1e-4
+    assert found.latency_s == pytest.approx(first + second)

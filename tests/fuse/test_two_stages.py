@@ -167,3 +167,14 @@ def test_a_reshape_goes_where_it_is_read() -> None:
 def test_sizes_that_are_open_stay_as_they_are() -> None:
     given = graph(reduced(value("x", X.size("n", 1, 100_000), 64), 0, 1))
     assert in_two_stages(given, BlockCosts(CostModel(DEVICE)), 8)[0] is given
+
+
+def test_terms_on_a_gpu_are_neighbors() -> None:
+    """A mean of rows: the first stage adds up along them, as what computes a row does."""
+    whole = graph(reduced(ops.node("exp", value("x", 8, 512, 1024)), 0, 1, 2))
+    for units, device, axes in ((132, "cuda_sm90", (2,)), (4, "x86_64_avx2", (1, 2))):
+        costs = BlockCosts(CostModel(load_device(device)))
+        made, choices = in_two_stages(whole, costs, units)
+        assert [c.taken.name for c in choices] == [IN_TWO]
+        first = next(n for n in made.operations() if n.op == "reduce")
+        assert first.attributes["axes"] == axes, device

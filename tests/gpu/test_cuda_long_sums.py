@@ -15,7 +15,9 @@ from edgec.device.load import load_device
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir import expr as X
-from edgec.ir.graph import Graph
+from edgec.ir.graph import Graph, constant
+from edgec.ir.nest import most
+from edgec.ops import graphs
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.levels import in_levels
@@ -89,7 +91,7 @@ def test_products_of_few_columns_are_no_tiles() -> None:
     """Phases of a strided depthwise convolution's gradient: four results of four taps each."""
     x, w = value("x", 8, 32, 12, 12), value("w", 128, 1, 2, 2)
     y = ops.node("conv", x, w, strides=(1, 1), dilations=(1, 1), groups=32)
-    (kernel,) = schedule(plan(graph(y), gpu=True), DEVICE).kernels
+    _, kernel = schedule(plan(graph(y), gpu=True), DEVICE).kernels  # the first turns the weights
     assert isinstance(kernel.schedule, GpuMap)
 
 
@@ -112,7 +114,49 @@ def test_sums_over_columns_read_whole_cache_lines() -> None:
     program = schedule(plan(graph(total(value("a", 4096, 1024), 0)), gpu=True), DEVICE)
     (kernel,) = program.kernels
     found = kernel.schedule
-    assert isinstance(found, GpuReduce) and found.neighbors == 32 and found.split > 1
+    assert isinstance(found, GpuReduce) and found.neighbors == 32 and found.split > 1 and found.wide
+
+
+@pytest.mark.parametrize("columns", [36, 37, 64])
+def test_neighbors_are_read_as_vectors_where_all_are_aligned(columns: int, tmp_path: Path) -> None:
+    """Products of two values, with the second one row further: 36 and 64 columns make vectors, 37 do not."""
+    first, second = value("a", 3001, columns), value("b", 3002, columns)
+    moved = graphs.part(second, [1, 0], [3001, columns])
+    whole = graph(total(ops.node("mul", first, moved), 0), total(ops.node("mul", first, first), 0, combine="min"))
+    reductions = [k.schedule for k in _kernels(schedule(plan(whole, gpu=True), DEVICE))]
+    assert [r.wide for r in reductions if isinstance(r, GpuReduce)] == [columns != 37] * 2
+    network = emulate({"vectors": whole}, tmp_path, DEVICE)["vectors"]
+    assert isinstance(network, Emulated)
+    given = arrays(whole, SEED)
+    want = evaluate.run(doubled(whole), {k: v.astype(np.float64) for k, v in given.items()})
+    for name, got in network(given).items():
+        np.testing.assert_allclose(got, want[name], rtol=0, atol=2e-5 * np.abs(want[name]).max())
+
+
+def test_many_rows_share_the_registers_of_a_multiprocessor() -> None:
+    """The normalization of 4096 rows has eight thread blocks at a time; that of one row has all registers."""
+    found = []
+    for rows in (4096, 1):
+        x = value("x", rows, 1024)
+        means = ops.node("mul", total(x, 1), constant(np.float32(1 / 1024)))
+        (kernel,) = schedule(plan(graph(ops.node("sub", x, means)), gpu=True), DEVICE).kernels
+        assert isinstance(kernel.schedule, GpuReduce)
+        found.append((kernel.schedule.resident, kernel.schedule.ahead))
+    assert found == [(8, 16), (1, None)]
+
+
+def test_launches_give_thread_blocks_like_shares() -> None:
+    """A sum of three times as many elements as eight others has more thread blocks than they have."""
+    long = ops.node("reshape", total(value("long", 100352, 288), 0), shape=(288,))
+    short = [ops.node("reshape", total(value(f"v{k}", 65536, 128), 0), shape=(128,)) for k in range(8)]
+    whole = graph(total(ops.node("concat", long, *short, axis=0), 0))
+    program = schedule(plan(whole, gpu=True), DEVICE, ScheduleOptions(in_levels=True))
+    (launch,) = (k.schedule for k in program.kernels if isinstance(k.schedule, GpuTogether))
+    reductions = [k.schedule for k in launch.steps if isinstance(k.schedule, GpuReduce)]
+    blocks = [-(-most(r.loops[0]) // r.each) * r.split for r in reductions]
+    elements = [most(r.loops[0]) * most(r.row) for r in reductions]
+    shares = [n / b for n, b in zip(elements, blocks)]
+    assert len(reductions) == 9 and max(shares) < 1.2 * min(shares)
 
 
 @pytest.mark.parametrize(("taps", "side", "is_map"), [(7, 28, True), (7, 3, False), (17, 28, False)])

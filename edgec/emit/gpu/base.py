@@ -38,7 +38,18 @@ class GpuView(View, ABC):
         """The function up to its body."""
         if self.is_part:
             return f"EC_DEVICE void {self.name}(const ec_int group, {self.kernel_parameters})"
-        return f"EC_KERNEL({self.threads}) {self.name}({self.kernel_parameters})"
+        return f"{self.bounded} {self.name}({self.kernel_parameters})"
+
+    @property
+    def bounded(self) -> str:
+        """The declaration of a kernel with the registers that its threads may have."""
+        blocks = self.resident
+        return f"EC_KERNEL({self.threads})" if blocks == 1 else f"EC_KERNEL_BESIDE({self.threads}, {blocks})"
+
+    @property
+    def resident(self) -> int:
+        """Thread blocks that a multiprocessor has registers for."""
+        return 1
 
     @property
     def group_number(self) -> str:
@@ -163,7 +174,7 @@ class GpuView(View, ABC):
         return ("locks",) if self.locks else ()
 
     def declared(self, name: str) -> str:
-        return f"EC_KERNEL({self.threads}) {name}({self.kernel_parameters});"
+        return f"{self.bounded} {name}({self.kernel_parameters});"
 
     def printer(self, names: dict[Expr, str], lane: Expr | None = None, depth: int = 1) -> GpuPrinter:
         return CudaPrinter(names, self.pointers, lane, depth=depth)

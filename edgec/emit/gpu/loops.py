@@ -68,6 +68,7 @@ class Pass:
     update: str  # combines the accumulator with an element
     across: list[str]  # combines the lanes of an accumulator
     merge: str  # combines the accumulator with ``other``, the one of another thread
+    rounds: int  # of the loop that load before the first of them needs a value
     by_sub_groups: bool = False  # sub-groups of OpenCL combine accumulators first
 
 
@@ -142,6 +143,26 @@ class ReduceView(GpuView):
     def lane(self) -> Expr | None:
         return self.params.row if self.params.lanes else None
 
+    @property
+    def wide(self) -> bool:
+        """Does a thread read neighboring results at once, the first of which is ``first``?"""
+        return self.params.wide
+
+    @cached_property
+    def wide_numbering(self) -> tuple[dict[Expr, str], list[str]]:
+        return numbered(self.params.loops, "first", "w", syntax=self.syntax)
+
+    @property
+    def resident(self) -> int:
+        return self.params.resident
+
+    def _rounds(self, body: Expr, lines: list[str]) -> int:
+        most_rounds = 16 if len(lines) <= 6 else 4
+        if self.params.ahead is None:
+            return most_rounds
+        step = LANES if self.wide else self.step
+        return max(1, min(most_rounds, self.params.ahead // (max(1, len({*X.loads(body)})) * step)))
+
     def _printer(self, known: int, prefix: str) -> GpuPrinter:
         printer = self.printer(self.numbering[0], self.lane)
         printer.prefix = prefix
@@ -154,10 +175,14 @@ class ReduceView(GpuView):
         found = []
         for k, (combine, body) in enumerate(self.params.reductions):
             printer = self._printer(k, f"u{k}_")
+            if self.wide:
+                printer = self.printer(self.wide_numbering[0], self.params.loops[-1])
             inside = printer.enter(self.params.row, "j", 2)
             name, start = f"r{k}", self.syntax.literal(neutral(combine, "f32"), "f32")
             across: list[str] = []
-            if self.lane is not None:
+            if self.wide:
+                update = printer.vector_update(combine, f"{name}_v", body)
+            elif self.lane is not None:
                 update = printer.vector_update(combine, f"{name}_v", body)
                 for lane in range(LANES):
                     across.append(self.syntax.update(combine, name, f"ec_lane({name}_v, {lane})", "f32"))
@@ -165,7 +190,8 @@ class ReduceView(GpuView):
                 update = self.syntax.update(combine, name, printer.value(body), "f32")
             merge = self.syntax.update(combine, name, "other", "f32")
             by_sub_groups = self.has_sub_groups and combine == "add"  # their maximum is undefined for NaN
-            found.append(Pass(name, start, printer.lines, inside, update, across, merge, by_sub_groups))
+            rounds = self._rounds(body, inside)
+            found.append(Pass(name, start, printer.lines, inside, update, across, merge, rounds, by_sub_groups))
         return found
 
     @cached_property

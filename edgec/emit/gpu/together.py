@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.views import View
+from edgec.schedule.gpu.loops import GpuMap, GpuReduce
 from edgec.schedule.gpu.together import GpuTogether, scratch_places
 from edgec.schedule.gpu.vector import BLOCKS, GpuVector
 from edgec.schedule.program import Buffer, Kernel
@@ -48,7 +49,11 @@ class TogetherView(GpuView):
     @property
     def blocks(self) -> int:
         """Thread blocks that a multiprocessor has registers for."""
-        return BLOCKS if all(isinstance(k.schedule, GpuVector) for k in self.params.kernels) else 1
+        if all(isinstance(k.schedule, GpuVector) for k in self.params.kernels):
+            return BLOCKS
+        if all(isinstance(k.schedule, (GpuMap, GpuReduce)) for k in self.params.kernels):
+            return max(v.resident for v in self._views)
+        return 1
 
     @property
     def shared_bytes(self) -> int:

@@ -58,6 +58,9 @@ class DividedAnswer(Answered):
     workers: Annotated[list[DividedWorker], "every worker that has a part"]
     parts: Annotated[list[DividedPart], "every part, after those that it reads from"]
     tried: Annotated[list[TriedDivision], "divisions that were considered, before parts were timed"]
+    panels: Annotated[
+        dict[str, int], "tensors that cross in panels, with how many: those that are final go while others are computed"
+    ]
     without_c: Annotated[str, "reason why there are no host and workers in C beside the parts; empty where there are"]
 
 

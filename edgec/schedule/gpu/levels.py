@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from edgec.ir import expr as X
 from edgec.ir.nest import most
 from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.loops import GpuMap, GpuReduce, threads_of
+from edgec.schedule.gpu.kernel import LANES
+from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce, threads_of
 from edgec.schedule.gpu.tiles import TensorTile
 from edgec.schedule.gpu.together import joined
 from edgec.schedule.program import Buffer, Kernel
@@ -25,7 +27,7 @@ SHARED = 48 << 10
 #: Threads that are put off at once, at most: several times those that a large device runs side by side.
 FULL = 1 << 20
 #: Threads of a launch that fill a large device: of reductions, and of products, which have more to do each.
-FILLED, FILLED_BY_PRODUCTS = 1 << 18, 3 << 14
+FILLED, FILLED_BY_PRODUCTS = 1 << 19, 3 << 14
 
 
 def in_levels(kernels: Sequence[Kernel], states: Mapping[Buffer, Buffer]) -> list[Kernel]:
@@ -149,20 +151,34 @@ def _threads(kernel: Kernel) -> int:
 
 
 def _beside(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Kernels as those of one launch: sums in fewer parts, where all of them more than fill the device, and parts in
-    scratch memory, as clusters are of whole launches."""
+    """Kernels as those of one launch, sums in fewer parts where all of them more than fill the device: reductions in
+    as many as give every thread block a like share of the work. Parts are in scratch memory, as clusters are of whole
+    launches."""
     total = sum(map(_threads, kernels))
-    return [_in_parts(k, total) for k in kernels]
+    share = sum(map(_work, kernels)) * GROUP / FILLED if total >= 2 * FILLED else 0
+    return [_in_parts(k, max(1, total // FILLED_BY_PRODUCTS), share) for k in kernels]
 
 
-def _in_parts(kernel: Kernel, total: int) -> Kernel:
-    """The kernel as one of a launch of ``total`` threads."""
+def _work(kernel: Kernel) -> float:
+    """Elements that a reduction or map loads."""
+    schedule = kernel.schedule
+    if not isinstance(schedule, GpuReduce):
+        return float(_threads(kernel) * LANES)
+    loads = sum(len({*X.loads(body)}) for _, body in schedule.reductions)
+    return float(prod(map(most, schedule.loops)) * most(schedule.row) * loads)
+
+
+def _in_parts(kernel: Kernel, times: int, share: float) -> Kernel:
+    """The kernel as one of a launch: a product in so many ``times`` fewer parts, a reduction in parts of a ``share`` of
+    elements for every thread block of GROUP, or in all of its parts where that is 0."""
     schedule = kernel.schedule
     changed: GpuContract | GpuReduce
     if isinstance(schedule, GpuReduce) and schedule.split > 1:
-        changed = replace(schedule, split=-(-schedule.split // max(1, total // FILLED)))
+        groups = -(-prod(map(most, schedule.loops)) // schedule.each)
+        each = _work(kernel) / groups * GROUP / threads_of(schedule)
+        changed = replace(schedule, split=max(1, min(schedule.split, round(each / share))) if share else schedule.split)
     elif isinstance(schedule, GpuContract) and schedule.tile.split > 1:
-        split = -(-schedule.tile.split // max(1, total // FILLED_BY_PRODUCTS))
+        split = -(-schedule.tile.split // times)
         changed = replace(schedule, tile=replace(schedule.tile, split=split), is_cluster=False)
     else:
         return kernel

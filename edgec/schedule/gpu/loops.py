@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
@@ -29,6 +30,8 @@ ALONE, ENOUGH = 256, 64
 FULL, MOST_STEPS = 768, 8
 #: Steps of a thread, at least, where several teams share a reduction; and most teams of one.
 STEPS, PARTS = 16, 256
+#: Most thread blocks that registers are shared by.
+RESIDENT = 16
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,9 @@ class GpuReduce(GpuKernel):
     neighbors: int  # a power of two
     sub_groups: bool = False  # a team is a work-group of OpenCL, whose sub-groups add up first
     split: int = 1  # teams that share the one reduction of a result: the last of their thread blocks combines the parts
+    wide: bool = False  # a thread reads LANES neighboring results at once
+    resident: int = 1  # thread blocks at work on a multiprocessor at once, which share its registers
+    ahead: int | None = None  # values that a thread loads before it needs the first of them; None: any number
 
     @property
     def bodies(self) -> list[Expr]:
@@ -100,7 +106,7 @@ class GpuReduce(GpuKernel):
     @property
     def describe(self) -> str:
         combines = ", ".join(combine for combine, _ in self.reductions)
-        lanes = f", {LANES} at once" * self.lanes
+        lanes = f", {LANES} at once" * self.lanes + f", {LANES} results at once" * self.wide
         parts = f", in {self.split} parts" * (self.split > 1)
         teams = f"{self.team} threads for each of {self.neighbors} neighbors"
         return f"of {extent(self.row)} ({combines}), {teams}{lanes}{parts}"
@@ -108,6 +114,9 @@ class GpuReduce(GpuKernel):
     @property
     def nests(self) -> tuple[Nest, ...]:
         levels, lane = (self.loops, (self.row,)), self.row if self.lanes else None
+        if self.wide:
+            wide = Nest.over(levels, (self.reductions[0][1],), True, (), self.loops[-1])
+            return (wide, Nest.over((self.loops,), (self.result,), False, (), None))
         passes = tuple(Nest.over(levels, (body,), True, (), lane) for _, body in self.reductions)
         return (*passes, Nest.over(levels if self.keeps_row else (self.loops,), (self.result,), False, (), lane))
 
@@ -230,10 +239,35 @@ def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
     team, neighbors = _team(results, steps, strided, device)
     if device.language == "cuda" and len(reductions) == 1 and not parts.keeps_row and is_fixed(*loops):
         team, neighbors, split = _parts(results, steps, team, neighbors, device)
-    return GpuReduce(
+    wide = neighbors == WARP and device.language == "cuda" and not parts.keeps_row and _is_wide(reductions, last)
+    found = GpuReduce(
         flat.store, parts.address, loops, row, reductions, result, parts.keeps_row, lanes, team, neighbors,
-        neighbors == 1 and team >= GROUP and not SUB_GROUPS.isdisjoint(device.gpu.opencl_extensions), split,
+        neighbors == 1 and team >= GROUP and not SUB_GROUPS.isdisjoint(device.gpu.opencl_extensions), split, wide,
     )  # fmt: skip
+    return _resident(found, device)
+
+
+def _is_wide(reductions: Sequence[tuple[X.Combine, Expr]], last: Expr) -> bool:
+    """Can a thread read LANES neighboring results of one reduction as vectors?"""
+    if len(reductions) > 1 or last.op != "var" or not is_fixed(last) or most(last) % LANES:
+        return False
+    ((_, body),) = reductions
+    along = [e.args[0] for e in X.loads(body) if last in X.free_variables(e)]
+    return bool(along) and on_lanes(body, last) and all(is_aligned(place, last) for place in along)
+
+
+def _resident(found: GpuReduce, device: Device) -> GpuReduce:
+    """The reduction with registers for as many thread blocks as a multiprocessor of an NVIDIA GPU can hold.
+
+    Where there are so many, others load while one waits. A compiler that unrolls loops for loads in flight instead
+    leaves room for one or two: normalizations take twice as long then.
+    """
+    gpu, threads = device.gpu, threads_of(found)
+    groups = -(-prod(map(most, found.loops)) // found.each) * found.split
+    blocks = min(gpu.resident_threads // threads, -(-groups // max(gpu.multiprocessors, 1)), RESIDENT)
+    if device.language != "cuda" or blocks < 2:
+        return found
+    return replace(found, resident=blocks, ahead=gpu.registers // (blocks * threads) // 2)
 
 
 def _team(results: int, steps: int, strided: bool, device: Device) -> tuple[int, int]:
