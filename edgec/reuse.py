@@ -90,6 +90,9 @@ def reopened_step(
     """The build of a training step in a folder: scheduled again, and not compiled. Errors are those of `reopened`,
     and one where another version of edgec wrote the folder."""
     parsed, context, compiler, _ = _asked_again(folder, settings, model, progress)
+    if context.options.training is None:
+        hint = "edgec train it again from a file, which notes them"
+        raise UsageError("the options of its training are not noted", hint=hint, where=str(folder))
     _require_same(folder, context)
     parsed, run = trained_run(parsed, context)
     for path, content in run["emit"].files.items():

@@ -15,6 +15,7 @@ import edgec
 from edgec.artifact.folder import read_lock
 from edgec.cli.main import main
 from edgec.errors import UsageError
+from edgec.reuse import reopened_step
 
 SGD = "sgd:lr=0.01,momentum=0.9"
 
@@ -92,3 +93,11 @@ def test_another_step_is_refused(folder: Path) -> None:
             edgec.profile(folder, seconds=0.01)
     finally:
         source.write_bytes(kept)
+
+
+def test_a_step_of_which_nothing_is_noted(file: Path, tmp_path: Path) -> None:
+    """Built from a model in memory, its folder does not know of which file it is, and how it was trained."""
+    out = tmp_path / "out"
+    edgec.build(onnx.load(file), out, loss="cross_entropy", optimizer=SGD, batch=8, compile=False)
+    with pytest.raises(UsageError, match="the options of its training are not noted"):
+        reopened_step(out, {}, file)
