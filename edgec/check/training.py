@@ -30,8 +30,8 @@ NARROW_GRADIENTS, NARROW_LOSSES = 0.05, 0.05
 #: 0 but for rounding, as those by what softmax or a normalization takes away again.
 _LEAST = 1e-3
 #: Batches whose gradients are compared until one passes: where an operand of a ReLU is 0 but for rounding, it goes on
-#: in one precision and ends in the other, so that one batch may differ where nothing is wrong.
-_TRIES = 3
+#: in one precision and ends in the other, so that a batch may differ where nothing is wrong (of U-Net's, one of five).
+_TRIES = 5
 #: The difference of slopes from gradients by the same rules of derivatives that passes, both in double precision.
 OF_DIFFERENCES = 1e-5
 #: Where none of them passes: times the difference of the reference itself in single precision that pass instead.
