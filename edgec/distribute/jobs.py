@@ -34,7 +34,7 @@ def jobs_of(division: Division, seconds: Sequence[Seconds] | None = None) -> lis
 
 
 def _outputs(part: Part, added: set[str]) -> tuple[Output, ...]:
-    """What a part gives, piece by piece."""
+    """The outputs of a part, piece by piece."""
     sizes = [(name, n.type.bytes) for name, n in part.writes.items()]
     return tuple(Output(n, share, n if name in added else 0) for (name, n), share in zip(sizes, part.finals))
 
@@ -50,7 +50,7 @@ def _sources(division: Division) -> Mapping[str, _Sources]:
 
 
 def _inputs(part: Part, division: Division, sources: Mapping[str, _Sources]) -> tuple[Input, ...]:
-    """What a part takes, piece by piece: what is there at one time goes at once."""
+    """The inputs of a part, piece by piece: those that are there at one time go at once."""
     types = division.tensors
     sizes = [(r.bytes(types[r.tensor].dtype, types[r.tensor].shape), sources[r.tensor]) for r in part.reads]
     at_once = [(after, sum(n for n, _ in own)) for after, own in groupby(sizes, key=lambda s: s[1])]

@@ -14,7 +14,7 @@ KEY = "tells of outputs"
 
 
 def finals(program: Program) -> Mapping[int, int]:
-    """How many outputs, the first ones in order, are final after a kernel, by its number; none where that is not asked.
+    """The number of outputs, the first ones in order, final after a kernel, by its number; none where nobody asks.
 
     What is final after the last kernel is known without being told.
     """

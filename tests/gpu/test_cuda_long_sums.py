@@ -47,16 +47,21 @@ def _kernels(program: Program) -> list[Kernel]:
     return [k for kernel in program.kernels for k in kernel.schedule.steps or (kernel,)]
 
 
-@pytest.mark.parametrize("in_levels", [False, True])
-def test_parts_add_up(in_levels: bool, tmp_path: Path) -> None:
-    whole = _inner() if in_levels else _sums()
-    network = emulate({"sums": whole}, tmp_path, DEVICE, in_levels=in_levels)["sums"]
+def _hold(whole: Graph, folder: Path, in_levels: bool = False) -> None:
+    """A graph in emulation against its evaluation in double precision, twice: counters are zero again after a run."""
+    network = emulate({"whole": whole}, folder, DEVICE, in_levels=in_levels)["whole"]
     assert isinstance(network, Emulated)
     given = arrays(whole, SEED)
     want = evaluate.run(doubled(whole), {k: v.astype(np.float64) for k, v in given.items()})
-    for _ in range(2):  # counters are zero again after a run
+    for _ in range(2):
         for name, got in network(given).items():
             np.testing.assert_allclose(got, want[name], rtol=0, atol=2e-5 * np.abs(want[name]).max())
+
+
+@pytest.mark.parametrize("in_levels", [False, True])
+def test_parts_add_up(in_levels: bool, tmp_path: Path) -> None:
+    whole = _inner() if in_levels else _sums()
+    _hold(whole, tmp_path, in_levels)
 
 
 def test_they_are_shared_among_thread_blocks() -> None:
@@ -125,12 +130,7 @@ def test_neighbors_are_read_as_vectors_where_all_are_aligned(columns: int, tmp_p
     whole = graph(total(ops.node("mul", first, moved), 0), total(ops.node("mul", first, first), 0, combine="min"))
     reductions = [k.schedule for k in _kernels(schedule(plan(whole, gpu=True), DEVICE))]
     assert [r.wide for r in reductions if isinstance(r, GpuReduce)] == [columns != 37] * 2
-    network = emulate({"vectors": whole}, tmp_path, DEVICE)["vectors"]
-    assert isinstance(network, Emulated)
-    given = arrays(whole, SEED)
-    want = evaluate.run(doubled(whole), {k: v.astype(np.float64) for k, v in given.items()})
-    for name, got in network(given).items():
-        np.testing.assert_allclose(got, want[name], rtol=0, atol=2e-5 * np.abs(want[name]).max())
+    _hold(whole, tmp_path)
 
 
 def test_many_rows_share_the_registers_of_a_multiprocessor() -> None:
@@ -168,12 +168,7 @@ def test_windows_of_many_taps_are_a_map(taps: int, side: int, is_map: bool, tmp_
     assert any(e.op == "reduce" for found in maps for e in X.walk(found.body)) == is_map
     if not is_map:
         return
-    network = emulate({"windows": whole}, tmp_path, DEVICE)["windows"]
-    assert isinstance(network, Emulated)
-    given = arrays(whole, SEED)
-    want = evaluate.run(doubled(whole), {k: v.astype(np.float64) for k, v in given.items()})
-    for name, got in network(given).items():
-        np.testing.assert_allclose(got, want[name], rtol=0, atol=2e-5 * np.abs(want[name]).max())
+    _hold(whole, tmp_path)
 
 
 def test_shared_memory_of_a_launch_has_room_for_all_of_its_sums() -> None:

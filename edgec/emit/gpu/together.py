@@ -47,8 +47,7 @@ class TogetherView(GpuView):
         return self._views[0].threads
 
     @property
-    def blocks(self) -> int:
-        """Thread blocks that a multiprocessor has registers for."""
+    def resident(self) -> int:
         if all(isinstance(k.schedule, GpuVector) for k in self.params.kernels):
             return BLOCKS
         if all(isinstance(k.schedule, (GpuMap, GpuReduce)) for k in self.params.kernels):

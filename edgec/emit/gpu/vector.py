@@ -40,8 +40,7 @@ class VectorView(GpuView):
         return 32 * WARPS
 
     @property
-    def blocks(self) -> int:
-        """Thread blocks that a multiprocessor has registers for."""
+    def resident(self) -> int:
         return BLOCKS
 
     @property
