@@ -62,7 +62,7 @@ class ContractView(SumsView):
         if number and p.chunks != 1:
             number = f"(tile - chunk * {p.tile_chunk})"
         if self.grouped:
-            number = f"({number} * {p.group} + {self.place_in_group})" if number else self.place_in_group
+            number = f"({number} * {p.panel_group} + {self.place_in_group})" if number else self.place_in_group
         return (*self._part_names, f"waiting + {number} * {size}" if number else "waiting")
 
     @property

@@ -237,7 +237,7 @@ class SumsView(PackingView):
     def task_loops(self) -> list[Loop]:
         p = self.params
         around = [self.outer[v] for v in p.panel_outer]
-        panel = Loop("group", p.groups) if self.grouped else Loop("panel_index", p.panels)
+        panel = Loop("group", p.panel_groups) if self.grouped else Loop("panel_index", p.panels)
         chunk = Loop("tile" if p.tile_chunk == 1 else "chunk", p.chunks)
         # As the result lies in memory: threads then share out rows of it, like the kernels before and after.
         steps = {self.outer[v]: coefficient(p.address, v) or 0 for v in p.outer if v not in p.panel_outer}
@@ -253,26 +253,30 @@ class SumsView(PackingView):
     @property
     def grouped(self) -> bool:
         """Has a task several panels, which are packed beside one another?"""
-        return self.params.group > 1
+        return self.params.panel_group > 1
 
     @property
     def group_loop(self) -> str:
         """The head of the loop over the panels of a group, in C."""
         p = self.params
-        first, end = ("0", p.panels) if p.groups == 1 else (f"group * {p.group}", f"group * {p.group} + {p.group}")
-        if p.groups != 1 and X.plain(p.panels % p.group) != 0:
+        first, end = (
+            ("0", p.panels)
+            if p.panel_groups == 1
+            else (f"group * {p.panel_group}", f"group * {p.panel_group} + {p.panel_group}")
+        )
+        if p.panel_groups != 1 and X.plain(p.panels % p.panel_group) != 0:
             end = f"ec_min_int({end}, {extent_text(p.panels)})"
         return f"for (ec_int panel_index = {first}; panel_index < {end}; ++panel_index) {{"
 
     @property
     def place_in_group(self) -> str:
         """The number of a panel in its group, in C."""
-        return "panel_index" if self.params.groups == 1 else f"(panel_index - group * {self.params.group})"
+        return "panel_index" if self.params.panel_groups == 1 else f"(panel_index - group * {self.params.panel_group})"
 
     @property
     def panel_number(self) -> str:
         """The number of the panel, or of the group of panels, that a task has packed."""
-        count = self.params.groups if self.grouped else self.params.panels
+        count = self.params.panel_groups if self.grouped else self.params.panels
         terms = ["group" if self.grouped else "panel_index"] if count != 1 else []
         scale = count
         for v in reversed(self.params.panel_outer):

@@ -83,7 +83,9 @@ class Contract(BlockSchedule):
     magnitudes: Expr | None = None  # those of L are multiplied where this is 1: always, or in rows or loops
     ahead: int = 0  # elements of a row of S that are computed on lanes ahead of their products
     together: int = 0  # tasks that each part of a long sum passes over; 0: a tile adds up all parts
-    group: int = 1  # panels of a task, packed at run time beside one another: each row tile passes over all of them
+    panel_group: int = (
+        1  # panels of a task, packed at run time beside one another: each row tile passes over all of them
+    )
 
     @property
     def micro(self) -> MicroKernel:
@@ -152,7 +154,7 @@ class Contract(BlockSchedule):
 
     @property
     def scratch_bytes(self) -> int:
-        return 4 * (self.group * self.panel_floats + self.together * self.waiting)
+        return 4 * (self.panel_group * self.panel_floats + self.together * self.waiting)
 
     @property
     def panel_floats(self) -> int:
@@ -165,7 +167,7 @@ class Contract(BlockSchedule):
     @property
     def waiting(self) -> int:
         """Sums of a task."""
-        return self.tile_chunk * self.rows * self.width * self.group
+        return self.tile_chunk * self.rows * self.width * self.panel_group
 
     @property
     def blocks(self) -> PackedBlocks | None:
@@ -226,8 +228,8 @@ class Contract(BlockSchedule):
         return X.plain(-(-self.n_extent // self.width))
 
     @property
-    def groups(self) -> Extent:
-        return X.plain(-(-self.panels // self.group))
+    def panel_groups(self) -> Extent:
+        return X.plain(-(-self.panels // self.panel_group))
 
     @property
     def tiles(self) -> Extent:
@@ -251,7 +253,7 @@ def swept(c: Contract, device: Device) -> Contract:
     for group in dict.fromkeys((_group(c, device), 1)):
         around = prod(map(most, c.outer))
         chunk = chunk_of(tiles, c.rows * c.sums, steps, ceil(panels / group), around, by_rows)
-        found = replace(c, tile_chunk=chunk, panel_first=is_far, together=0, group=group)
+        found = replace(c, tile_chunk=chunk, panel_first=is_far, together=0, panel_group=group)
         found = replace(found, together=_together(found, device))
         if group == 1 or found.together or c.long is None:
             break
@@ -282,7 +284,7 @@ def _together(c: Contract, device: Device) -> int:
     if c.long is None or c.l_mode == "packed" or c.window or not is_fixed(*c.outer, c.m, c.n, *c.k):
         return 0
     of_panel = upper(c.chunks) * prod(most(v) for v in c.outer if v not in c.panel_outer)
-    tasks = of_panel * upper(c.groups) * prod(map(most, c.panel_outer))
+    tasks = of_panel * upper(c.panel_groups) * prod(map(most, c.panel_outer))
     found = tasks_of_pass(4 * c.waiting, tasks, of_panel if c.l_mode == "gathered" else 1, device.l2_bytes)
     return found * (found * c.tile_chunk > 1)
 

@@ -19,7 +19,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.schedule.contract.cook_toom import Toom
-from edgec.schedule.contract.panels import PackedBlocks, packed_blocks, packing_cycles
+from edgec.schedule.contract.panels import FLOAT_CYCLES, PackedBlocks, packed_blocks, packing_cycles
 from edgec.schedule.contract.parts import TERMS
 from edgec.schedule.flat import evaluate_over
 
@@ -72,7 +72,7 @@ def part_of(terms: int, points: int, width: int, device: Device) -> int:
 
 def pack_cycles(weights: RunTimeWeights) -> float:
     """Predicted cycles to pack the taps of one term for a column."""
-    return packing_cycles(weights.blocks) * weights.count
+    return max(FLOAT_CYCLES, packing_cycles(weights.blocks)) * weights.count  # a tap at a time, never whole rows
 
 
 def vector_cycles(weights: RunTimeWeights, tooms: Sequence[Toom], device: Device) -> float:
