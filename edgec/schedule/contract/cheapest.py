@@ -19,7 +19,7 @@ from edgec.schedule.contract.int8_dot import with_bias_inside, with_numbers_in_m
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.micro_kernels.fma import FMA
 from edgec.schedule.contract.operands import Operands, operands
-from edgec.schedule.contract.panels import ELEMENT_CYCLES, packing_cycles, reads_far
+from edgec.schedule.contract.panels import ELEMENT_CYCLES, is_far_apart, packing_cycles, reads_far
 from edgec.schedule.contract.parts import parts_of_long
 from edgec.schedule.contract.step import Step, step_of, sum_of
 from edgec.schedule.contract.tiles import decided_tile, tile_shape
@@ -60,7 +60,7 @@ def _cheaper(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     stored lane by lane."""
     o = operands(flat)
     found = _contract(o, device, weights) if o is not None else None
-    if o is not None and found is not None and o.mode == "direct" and reads_far(found.l, found.k, device):
+    if o is not None and found is not None and o.mode == "direct" and is_far_apart(found.l, found.k, device):
         packed = operands(flat, packs=True)
         other = _contract(packed, device, weights) if packed is not None else None
         return min((c for c in (found, other) if c is not None), key=lambda c: cycles_of_contract(c, device))

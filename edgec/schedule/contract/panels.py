@@ -83,13 +83,14 @@ def packing_cycles(blocks: PackedBlocks | None) -> float:
 
 
 def reads_far(l: Expr, k: tuple[Expr, ...], device: Device) -> bool:
-    """Is an L that is read where it lies read past the first-level cache?
+    """Is an L that is read where it lies read past the first-level cache, as terms are many or far apart?"""
+    return (bool(device.l1d_bytes) and prod(map(most, k)) >= LONG) or is_far_apart(l, k, device)
 
-    Terms of a long sum are more than that holds, and terms far apart fall on few of its sets.
-    """
-    if not device.l1d_bytes:
-        return False
-    return prod(map(most, k)) >= LONG or any(bytes_along(load, v) >= FAR_BYTES for load in X.loads(l) for v in k)
+
+def is_far_apart(l: Expr, k: tuple[Expr, ...], device: Device) -> bool:
+    """Do terms of L lie so far apart that they fall on few sets of the first-level cache?"""
+    steps = [bytes_along(load, v) for load in X.loads(l) for v in k if most(v) > 1]
+    return bool(device.l1d_bytes and steps) and min(steps) >= FAR_BYTES
 
 
 def in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
