@@ -78,19 +78,20 @@ class Damage:
     share: float
 
     @staticmethod
-    def drawn(seed: int, answers: int) -> Damage:
-        """A damage of any of the first so many answers. Half of them are in heads and tails, which are short."""
+    def drawn(seed: int, frames: int, parts: int) -> Damage:
+        """A damage in the first so many frames, of so many answers each; often in the last one, which ends a frame."""
         draw = random.Random(seed)
-        kind = draw.choice([*KINDS, *SLOW, *FIELDS])
-        return Damage(seed, draw.randrange(answers), kind, draw.random())
+        kind = draw.choice(draw.choice([[*KINDS], [*SLOW, *FIELDS]]))
+        own = draw.choice([parts - 1, draw.randrange(parts)])
+        return Damage(seed, parts * draw.randrange(frames) + own, kind, draw.random())
 
     def at(self, head: Header) -> int:
         """The byte of the answer, of its head, its outputs and its tail, at which it is damaged."""
         draw = random.Random(self.seed)
         whole = HEADER.size + head.length + TAIL.size
-        place = draw.choice(["head", "anywhere", "tail"])
-        if place == "anywhere":
-            return int(self.share * whole)
+        place = draw.choice(["head", "outputs", "outputs", "tail"])
+        if place == "outputs":
+            return HEADER.size + int(self.share * head.length)
         return int(self.share * HEADER.size) if place == "head" else whole - 1 - int(self.share * TAIL.size)
 
 

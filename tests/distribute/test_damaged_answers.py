@@ -39,10 +39,10 @@ class Divided:
     addresses: list[str]
     want: list[np.ndarray]
 
-    def answers(self, worker: int) -> int:
-        """Answers of a worker to all frames but the last one, behind which nothing is due."""
+    def damage(self, seed: int, worker: int) -> Damage:
+        """A damage of the answers of a worker, in any frame but the last one, behind which nothing is due."""
         own = sum(p.worker == worker for p in read_manifest(self.folder).parts)
-        return own * (len(self.want) - 1)
+        return Damage.drawn(seed, len(self.want) - 1, own)
 
     @contextmanager
     def through(self, worker: int, damage: Damage | None) -> Iterator[list[str]]:
@@ -78,7 +78,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Divided]:
 def of(network: Divided, seed: int) -> tuple[int, Damage]:
     """The worker whose answers are damaged, and how."""
     worker = seed % 2
-    return worker, Damage.drawn(seed, network.answers(worker))
+    return worker, network.damage(seed, worker)
 
 
 def test_a_relay_without_damage_changes_nothing(network: Divided) -> None:
