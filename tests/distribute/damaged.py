@@ -81,13 +81,13 @@ class Damage:
     def drawn(seed: int, frames: int, parts: int) -> Damage:
         """A damage in the first so many frames, of so many answers each; often in the last one, which ends a frame."""
         draw = random.Random(seed)
-        kind = draw.choice(draw.choice([[*KINDS], [*SLOW, *FIELDS]]))
+        kind = draw.choice(draw.choice([[*KINDS], SLOW, FIELDS]))
         own = draw.choice([parts - 1, draw.randrange(parts)])
         return Damage(seed, parts * draw.randrange(frames) + own, kind, draw.random())
 
     def at(self, head: Header) -> int:
         """The byte of the answer, of its head, its outputs and its tail, at which it is damaged."""
-        draw = random.Random(self.seed)
+        draw = random.Random(f"{self.seed} place")
         whole = HEADER.size + head.length + TAIL.size
         place = draw.choice(["head", "outputs", "outputs", "tail"])
         if place == "outputs":
@@ -157,7 +157,7 @@ def _answers(worker: socket.socket, coordinator: socket.socket, damage: Damage |
 
 def _damaged(answer: bytes, head: Header, to: socket.socket, damage: Damage) -> bool:
     """Send an answer with its damage. Do others follow?"""
-    draw, at = random.Random(damage.seed + 1), damage.at(head)
+    draw, at = random.Random(f"{damage.seed} bytes"), damage.at(head)
     if damage.kind in FIELDS:
         wrong = {damage.kind: getattr(head, damage.kind) ^ 1 << draw.randrange(3)}
         fields = {"kind": head.kind, "part": head.part, "frame": head.frame, "length": head.length, "types": head.types}
