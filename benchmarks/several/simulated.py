@@ -48,9 +48,9 @@ the most weights. Two processes of one machine are [measured](several-devices.md
 
 Rows have the bits of one device. Winograd's method transforms tiles of {rows} rows as a whole, so that a device begins
 and ends with a tile of the whole network: before each such layer it computes up to {more} rows more than the window
-needs, and before a chain of them most of the picture. Milliseconds of a frame by rows on two devices, with whole tiles
-and, were other bits allowed, without; "rows" are those of both devices for their rows, beside those of one device for
-all of them.
+needs, and before a chain of them most of the picture: then one device is taken. Milliseconds of a frame by rows on two
+devices, with whole tiles and, were other bits allowed, without; "rows" are those of both devices for their rows,
+beside those of one device for all of them.
 
 {tiles}
 
