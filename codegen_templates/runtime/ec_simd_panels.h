@@ -113,19 +113,20 @@ EC_INLINE void ec_pack_square_(float *panel, const float *l, ptrdiff_t stride, i
 EC_INLINE void ec_pack_floats(float *panel, const float *l, ptrdiff_t step, ptrdiff_t stride, ptrdiff_t terms, int width,
                               int live)
 {
+    const int rows = stride == 1 && step != 1 ? live - live % EC_VL : 0;
     const ptrdiff_t whole = step == 1 ? terms - terms % EC_VL : 0;
     const int rest = (int)(terms - whole), is_turned = step == 1 && rest > EC_VL / 2;
-    for (int v = 0; v < width; v += EC_VL) {
+    for (ptrdiff_t k = 0; rows && k < terms; ++k)
+        for (int v = 0; v < rows; v += EC_VL)
+            ec_store(panel + k * width + v, ec_load(l + k * step + v));
+    for (int v = rows; v < width; v += EC_VL) {
         const int count = live - v < EC_VL ? live - v : EC_VL;
         float *const to = panel + v;
         const float *const from = l + v * stride;
         if (step != 1 && count == EC_VL) {
             for (ptrdiff_t k = 0; k < terms; ++k)
-                if (stride == 1)
-                    ec_store(to + k * width, ec_load(from + k * step));
-                else
-                    for (int i = 0; i < EC_VL; ++i)
-                        to[k * width + i] = from[i * stride + k * step];
+                for (int i = 0; i < EC_VL; ++i)
+                    to[k * width + i] = from[i * stride + k * step];
             continue;
         }
         for (ptrdiff_t k = 0; k < whole; k += EC_VL)

@@ -50,7 +50,8 @@ def _cross_entropy(x: Value, labels: Value, axis: int) -> Cost:
     shifted = x - x.reduce("max", [axis])
     powers = emit("exp", shifted)
     total = powers.sum([axis])
-    wanted = iota(classes, axis, x.rank).equals(labels.unsqueeze(axis))
+    # A label beyond 32 bits, which may wrap to a class here, is not valid: the step is refused.
+    wanted = iota(classes, axis, x.rank, "i32").equals(labels.cast("i32").unsqueeze(axis))
     picked = select(wanted, shifted, 0.0).sum([axis])
     count = prod(labels.shape)
     slope = (powers / total - wanted.cast(x.dtype)) * (1.0 / count)

@@ -50,12 +50,10 @@ Shapes = tuple[Shape, Shape]
 
 
 class Parts(NamedTuple):
-    """Partial results of a reduction: the fewest that pay, times that is best, and whether terms have to be neighbors
-    where they can be."""
+    """Partial results of a reduction: the fewest that pay, and times that is best."""
 
     fewest: int
     each: int
-    in_rows: bool
 
 
 def in_two_stages(graph: Graph, prices: BlockCosts, units: int) -> tuple[Graph, list[Choice]]:
@@ -65,7 +63,7 @@ def in_two_stages(graph: Graph, prices: BlockCosts, units: int) -> tuple[Graph, 
     """
     if units == 1 or not isinstance(prices.model, CostModel):
         return graph, []
-    parts = Parts(-(-units // HALF), HALF, True) if prices.model.on_gpu else Parts(units, EACH, False)
+    parts = Parts(-(-units // HALF), HALF) if prices.model.on_gpu else Parts(units, EACH)
     model = partial(_seconds, prices.model, units)
     own = replace(prices, model=model, measured=lambda _: None, unknown={}, estimated={})
     users, choices = graph.users(), list[Choice]()
@@ -210,8 +208,8 @@ def _divided(node: Node, parts: Parts) -> tuple[Node, Node, Node] | None:
     """A reduction in two: that to partial results, that of these, and the latter in the type of ``node``.
 
     Partial results keep the outermost of the reduced dimensions, or equal parts of one; None where they would be too
-    many or too few. On GPUs the terms of one are neighbors where that is possible: a thread block loads whole lines,
-    and what computes such a row already adds it up.
+    many or too few. The terms of one are neighbors where that is possible: memory is read from its beginning to its
+    end, a thread block of a GPU loads whole lines, and what computes such a row already adds it up.
     """
     (x,), axes, bounds = node.args, node.attributes["axes"], node.args[0].type.bounds
     terms, fewest = prod(bounds[d] for d in axes), -(-parts.fewest // node.type.elements)
@@ -220,29 +218,30 @@ def _divided(node: Node, parts: Parts) -> tuple[Node, Node, Node] | None:
         x = ops.node("cast", x, to="f32")
     whole = [axes[:k] for k in range(1, len(axes))] + [(d,) for d in axes[1:] if len(axes) > 1]
     kept = [part for part in whole if fewest <= prod(bounds[d] for d in part) <= most]
-    if kept:
+    first = next(((d, n) for d in axes if (n := _equal(bounds[d], fewest, most, parts.each)) is not None), None)
+    in_rows = [part for part in kept if part == axes[: len(part)]]
+    if in_rows or (kept and (first is None or first[0] != axes[0])):
         distances = {part: abs(prod(bounds[d] for d in part) - parts.each * fewest) for part in kept}
-        best = min(kept, key=lambda part: (parts.in_rows and part != axes[: len(part)], distances[part]))
+        best = min(in_rows or kept, key=lambda part: distances[part])
         inner, outer = tuple(d for d in axes if d not in best), best
+    elif first is None:
+        return None
     else:
-        found = next(((d, n) for d in axes if (n := _equal(bounds[d], fewest, most, parts.each)) is not None), None)
-        if found is None:
-            return None
-        axis, count = found
+        axis, count = first
         x = ops.node("reshape", x, shape=(*bounds[:axis], count, bounds[axis] // count, *bounds[axis + 1 :]))
         inner, outer = tuple(d + (d >= axis) for d in axes), (axis,)
     combine = node.attributes["combine"]
-    first = ops.node("reduce", x, combine=combine, axes=inner)
-    if combine != "add" or not is_float(first.type.dtype):
-        second = ops.node("reduce", first, combine=combine, axes=outer)
-        return first, second, second
+    partials = ops.node("reduce", x, combine=combine, axes=inner)
+    if combine != "add" or not is_float(partials.type.dtype):
+        second = ops.node("reduce", partials, combine=combine, axes=outer)
+        return partials, second, second
     # Stored as means, or nearly so, they are in the range of their terms, where devices store 16 bits.
-    scale = 2.0 ** round(log2(x.type.elements / first.type.elements))
-    first = ops.node("mul", first, constant(np.array(1 / scale, DTYPES[first.type.dtype])))
-    second = ops.node("reduce", first, combine="add", axes=outer)
-    result = ops.node("mul", second, constant(np.array(scale, DTYPES[first.type.dtype])))
+    scale = 2.0 ** round(log2(x.type.elements / partials.type.elements))
+    partials = ops.node("mul", partials, constant(np.array(1 / scale, DTYPES[partials.type.dtype])))
+    second = ops.node("reduce", partials, combine="add", axes=outer)
+    result = ops.node("mul", second, constant(np.array(scale, DTYPES[partials.type.dtype])))
     return (
-        first,
+        partials,
         second,
         result if result.type.dtype == node.type.dtype else ops.node("cast", result, to=node.type.dtype),
     )

@@ -17,7 +17,8 @@ from edgec.device.device import Device
 from edgec.ir.index import upper
 from edgec.ir.nest import most
 from edgec.rewrite.rule import Numeric
-from edgec.schedule.contract.contract import Contract, contract, cycles_beside, swept, tile_cycles
+from edgec.schedule.contract.cheapest import contract, cycles_beside
+from edgec.schedule.contract.contract import Contract, swept, tile_cycles
 from edgec.schedule.contract.sparse import form_of, has_zeros
 from edgec.schedule.contract.winograd import Winograd, cycles_of, outputs_for, winograd
 from edgec.schedule.flat import Flat, Weights

@@ -14,7 +14,8 @@ from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention.attention import attention
 from edgec.schedule.attention.few_queries import few_queries
 from edgec.schedule.channel_groups import channel_groups
-from edgec.schedule.contract.contract import Contract, contract, cycles_of_contract
+from edgec.schedule.contract.cheapest import contract, cycles_of_contract
+from edgec.schedule.contract.contract import Contract
 from edgec.schedule.contract.few_bits import few_bits
 from edgec.schedule.contract.operands import operands
 from edgec.schedule.contract.sparse import has_zeros, sparse

@@ -22,7 +22,8 @@ from edgec.fuse.choice import fingerprint
 from edgec.ir.graph import Node
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.candidates import Candidate, candidates
-from edgec.schedule.contract.contract import Contract, contract, tile_cycles, tiles_for
+from edgec.schedule.contract.cheapest import contract
+from edgec.schedule.contract.contract import Contract, tile_cycles, tiles_for
 from edgec.schedule.contract.sparse import Form, form_of, has_zeros, is_sparse
 from edgec.schedule.contract.winograd import Winograd, outputs_for, winograd
 from edgec.schedule.flat import Flat, Weights, flatten

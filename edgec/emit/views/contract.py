@@ -61,6 +61,8 @@ class ContractView(SumsView):
         number = "" if p.tile_chunk == 1 or self.tile_count == 1 else "tile"
         if number and p.chunks != 1:
             number = f"(tile - chunk * {p.tile_chunk})"
+        if self.grouped:
+            number = f"({number} * {p.group} + {self.place_in_group})" if number else self.place_in_group
         return (*self._part_names, f"waiting + {number} * {size}" if number else "waiting")
 
     @property
@@ -89,7 +91,12 @@ class ContractView(SumsView):
         """C that computes the tiles of one task."""
         p, tiles = self.params, extent_text(self.tile_count)
         start = [] if "m" in self.places else [f"const ec_int m = {self.first_row};"]
-        lines = [*start, *(f"{c.condition}{c.call};" for c in self.calls)]
+        calls = [f"{c.condition}{c.call};" for c in self.calls]
+        if self.grouped:
+            panel = f"panels + {self.place_in_group} * {p.panel_floats}"
+            own = [f"const ec_int n = {self.first_column};", f"const {self.unit} *const panel = {panel};"]
+            calls = [self.group_loop, *(f"  {line}" for line in (*own, *calls)), "}"]
+        lines = [*start, *calls]
         if self.tile_count == 1 or p.tile_chunk == 1:
             return lines
         begin, end, before = "0", tiles, []

@@ -237,7 +237,8 @@ class SumsView(PackingView):
     def task_loops(self) -> list[Loop]:
         p = self.params
         around = [self.outer[v] for v in p.panel_outer]
-        panel, chunk = Loop("panel_index", p.panels), Loop("tile" if p.tile_chunk == 1 else "chunk", p.chunks)
+        panel = Loop("group", p.groups) if self.grouped else Loop("panel_index", p.panels)
+        chunk = Loop("tile" if p.tile_chunk == 1 else "chunk", p.chunks)
         # As the result lies in memory: threads then share out rows of it, like the kernels before and after.
         steps = {self.outer[v]: coefficient(p.address, v) or 0 for v in p.outer if v not in p.panel_outer}
         steps[chunk] = coefficient(p.address, p.m) or 0 if p.m.op == "var" else 0
@@ -250,9 +251,30 @@ class SumsView(PackingView):
         return X.plain(prod(d.extent for d in self.task_loops))
 
     @property
+    def grouped(self) -> bool:
+        """Has a task several panels, which are packed beside one another?"""
+        return self.params.group > 1
+
+    @property
+    def group_loop(self) -> str:
+        """The head of the loop over the panels of a group, in C."""
+        p = self.params
+        first, end = ("0", p.panels) if p.groups == 1 else (f"group * {p.group}", f"group * {p.group} + {p.group}")
+        if p.groups != 1 and X.plain(p.panels % p.group) != 0:
+            end = f"ec_min_int({end}, {extent_text(p.panels)})"
+        return f"for (ec_int panel_index = {first}; panel_index < {end}; ++panel_index) {{"
+
+    @property
+    def place_in_group(self) -> str:
+        """The number of a panel in its group, in C."""
+        return "panel_index" if self.params.groups == 1 else f"(panel_index - group * {self.params.group})"
+
+    @property
     def panel_number(self) -> str:
-        terms = ["panel_index"] if self.params.panels != 1 else []
-        scale = self.params.panels
+        """The number of the panel, or of the group of panels, that a task has packed."""
+        count = self.params.groups if self.grouped else self.params.panels
+        terms = ["group" if self.grouped else "panel_index"] if count != 1 else []
+        scale = count
         for v in reversed(self.params.panel_outer):
             terms.append(self.outer[v].name if scale == 1 else f"{self.outer[v].name} * {extent_text(scale)}")
             scale = X.plain(scale * extent(v))

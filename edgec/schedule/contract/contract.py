@@ -22,33 +22,28 @@ import numpy as np
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.index import least, upper
-from edgec.ir.nest import coefficient, extent, is_fixed, most
+from edgec.ir.index import upper
+from edgec.ir.nest import extent, is_fixed, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.added import Added
-from edgec.schedule.contract import decisions
-from edgec.schedule.contract.ahead import ahead_of
 from edgec.schedule.contract.bf16_dot import packed_pairs
 from edgec.schedule.contract.epilogue import scaled
-from edgec.schedule.contract.fp16_epilogue import fp16_epilogue
-from edgec.schedule.contract.fp16_sums import Fp16Accumulation, in_fp16
-from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_inside, with_numbers_in_memory
+from edgec.schedule.contract.fp16_sums import Fp16Accumulation
+from edgec.schedule.contract.int8_dot import DotGroup, packed_dots
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
 from edgec.schedule.contract.micro_kernels.fma import FMA
-from edgec.schedule.contract.operands import Operands, operands
-from edgec.schedule.contract.panels import ELEMENT_CYCLES, PackedBlocks, in_panels, packed_blocks, packing_cycles
-from edgec.schedule.contract.parts import LONG, Parts, parts_of_long
+from edgec.schedule.contract.panels import PackedBlocks, in_panels, packed_blocks, reads_far
+from edgec.schedule.contract.parts import TERMS, Parts
 from edgec.schedule.contract.passes import tasks_of_pass
-from edgec.schedule.contract.step import Step, step_of, sum_of
-from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
-from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.contract.tiles import chunk_of, tile_costs, tiles_of_one_vector
+from edgec.schedule.flat import Weights, evaluate_over
 from edgec.schedule.program import BlockSchedule, Buffer
-from edgec.schedule.storage import bytes_along, exact_dtype, narrow_dtype
+from edgec.schedule.storage import bytes_along
 
-#: Rows up to which a product waits for its weights, so that reading them in the 16 bits that hold them exactly pays.
-FEW_ROWS = 8
-#: Most bytes of a panel of L that is packed at run time.
-PACK_LIMIT_BYTES = 1 << 20
+#: Rows a lane from which on a product takes so much longer than packing its panels that every thread may pack them.
+SHARED_ROWS = 40
+#: Groups of panels that fewer rows have, so that threads share them.
+GROUPS = 16
 
 
 @dataclass(frozen=True)
@@ -88,6 +83,7 @@ class Contract(BlockSchedule):
     magnitudes: Expr | None = None  # those of L are multiplied where this is 1: always, or in rows or loops
     ahead: int = 0  # elements of a row of S that are computed on lanes ahead of their products
     together: int = 0  # tasks that each part of a long sum passes over; 0: a tile adds up all parts
+    group: int = 1  # panels of a task, packed at run time beside one another: each row tile passes over all of them
 
     @property
     def micro(self) -> MicroKernel:
@@ -156,7 +152,7 @@ class Contract(BlockSchedule):
 
     @property
     def scratch_bytes(self) -> int:
-        return 4 * (self.panel_floats + self.together * self.waiting)
+        return 4 * (self.group * self.panel_floats + self.together * self.waiting)
 
     @property
     def panel_floats(self) -> int:
@@ -169,7 +165,7 @@ class Contract(BlockSchedule):
     @property
     def waiting(self) -> int:
         """Sums of a task."""
-        return self.tile_chunk * self.rows * self.width
+        return self.tile_chunk * self.rows * self.width * self.group
 
     @property
     def blocks(self) -> PackedBlocks | None:
@@ -230,6 +226,10 @@ class Contract(BlockSchedule):
         return X.plain(-(-self.n_extent // self.width))
 
     @property
+    def groups(self) -> Extent:
+        return X.plain(-(-self.panels // self.group))
+
+    @property
     def tiles(self) -> Extent:
         return X.plain(-(-self.m_extent // self.rows))
 
@@ -238,114 +238,9 @@ class Contract(BlockSchedule):
         return X.plain(-(-self.tiles // self.tile_chunk))
 
 
-def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
-    """The schedule of ``flat`` as a contraction, with L not packed yet; None when it is not a contraction.
-
-    Where panels would be packed at run time, and are too large for that or cost more, lanes run along a factor that is
-    constant or contiguous, and results are stored lane by lane.
-    """
-    taken = decisions.read(flat.decided)
-    if taken is None:
-        return None
-    if taken.gathered is None and not taken.swapped:
-        found = _cheaper(flat, device, weights)
-    else:
-        o = operands(flat, taken.gathered is not False, taken.swapped)
-        is_it = o is not None and taken.gathered in (None, o.mode == "gathered")
-        found = _contract(o, device, weights) if o is not None and is_it else None
-    if found is None or not flat.decided:
-        return found
-    chunk = min(taken.chunk or found.tile_chunk, upper(found.tiles))
-    first = found.panel_first if taken.panel_first is None else taken.panel_first
-    unrolled = taken.unroll or found.unrolled
-    return replace(found, tile_chunk=chunk, panel_first=first, unrolled=unrolled, decided=flat.decided)
-
-
-def _cheaper(flat: Flat, device: Device, weights: Weights) -> Contract | None:
-    """The contraction with the less predicted time: gathered, or with its results stored lane by lane."""
-    o = operands(flat)
-    found = _contract(o, device, weights) if o is not None else None
-    if o is None or o.mode != "gathered":
-        return found
-    across = operands(flat, can_gather=False)
-    scattered = _contract(across, device, weights) if across is not None else None
-    if found is None or scattered is None:
-        return found or scattered
-    if not is_constant(o.s) and most(found.n) < 2 * device.vector_lanes <= most(scattered.n):
-        return scattered  # the taps of one channel leave most of a panel empty
-    return min(found, scattered, key=lambda c: cycles_of_contract(c, device))
-
-
-def cycles_of_contract(c: Contract, device: Device) -> float:
-    """Predicted cycles of a contraction in its cheapest tile, with what is around its tiles."""
-    return prod(map(most, c.outer)) * _tile_costs(c, device)[0][0] + cycles_beside(c)
-
-
-def cycles_beside(c: Contract) -> float:
-    """Predicted cycles to pack panels at run time, and to store results lane by lane."""
-    around, found = prod(map(most, c.outer)), 0.0
-    if c.l_mode == "gathered":
-        panels = prod(map(most, c.panel_outer)) * ceil(most(c.n) / c.width)
-        elements = upper(c.k_extent) * c.width * (1 if c.dots is None else c.micro.size)
-        found += packing_cycles(c.blocks) * panels * elements
-    if coefficient(c.address, c.n) != 1:
-        found += ELEMENT_CYCLES * around * most(c.m) * most(c.n)
-    return found
-
-
-def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
-    around = (o.m, *o.window)
-    of = sum_of(device, o.dtype, o.mode, o.k, o.s, o.l, around, (*o.panel_outer, o.n), o.flat.micro_kernels)
-    step = step_of(*of, o.mode, around) if of is not None else None
-    if of is None or step is None:
-        return None
-    if o.magnitudes is not None:  # a vector of L loses its signs between its load and the step
-        step = Step(named("fma"), None, of[0].s, of[0].k)
-    micro, dots, s, k = step
-    fp16 = in_fp16(of[0], o.panel_outer, o.n, micro.order is not None, weights) if micro.in_fp16 else None
-    steps = prod(map(most, k)) if dots is None else prod(map(most, k[:-1])) * dots.count
-    rows, vectors = _tile(o, s, steps, device, micro)
-    if o.mode == "gathered" and vectors * device.vector_lanes * steps * 4 > PACK_LIMIT_BYTES:
-        return None
-    epilogue, bias = o.epilogue, None
-    if o.mode == "packed" and micro.has_starts:
-        epilogue, bias = with_bias_inside(epilogue, o.accumulator, {*o.panel_outer, o.n})
-    epilogue = with_contiguous_weights(epilogue, o.flat.loops, o.n, weights)
-    if micro.has_starts:
-        epilogue = with_numbers_in_memory(epilogue, weights)
-    store, address = o.flat.store, o.flat.address
-    if fp16 is not None and fp16.is_whole:
-        end = fp16_epilogue(epilogue, o.accumulator, fp16.powers, o.panel_outer, o.n, store, address, weights)
-        fp16 = replace(fp16, end=end)
-    panel_dtype = "f32"
-    if o.mode == "packed":
-        is_plain = dots is None and fp16 is None and micro.order is None and least(extent(o.m)) <= FEW_ROWS
-        panel_dtype = micro.panel or narrow_dtype(device) or (exact_dtype(o.l) if is_plain else "f32")
-    return swept(Contract(
-        o.outer, o.panel_outer, o.m, o.n, k, s, o.l, o.mode, None, epilogue, o.accumulator, store, address, rows,
-        vectors, device.vector_lanes, 1, False, micro.name, dots, o.window, device.unroll, fp16, panel_dtype,
-        bias, parts_of_long([*map(most, k)]) if micro.rounds_sums and micro.order is None else None,
-        magnitudes=o.magnitudes, ahead=ahead_of(s, k, device) if micro is FMA and fp16 is None else 0,
-    ), device)  # fmt: skip
-
-
-def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) -> tuple[int, int]:
-    """(rows, vectors) of the register tile: those of ``--tile``, or those with the least predicted time."""
-    m, columns, sums = most(o.m), ceil(most(o.n) / micro.columns), prod(map(most, o.window))
-    if o.flat.tile is not None:
-        decided = (o.flat.tile[0], ceil(o.flat.tile[1] / micro.columns))
-        if o.magnitudes is not None:  # panels are as wide as those of the weights elsewhere: one copy serves both
-            return min(decided[0], m), min(decided[1], ceil(columns / device.vector_lanes))
-        rows, vectors = decided_tile(decided, m, columns, device, sums)
-    else:
-        row_step = max((bytes_along(e, o.m) for e in X.loads(s)), default=0)
-        far = o.mode == "direct" and steps >= LONG
-        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro, far)
-    return rows, vectors * micro.columns
-
-
 def swept(c: Contract, device: Device) -> Contract:
-    """The contraction with row tiles of a task, and their loop, by its tile: what is swept again stays in cache."""
+    """The contraction with row tiles and panels of a task, and their loop, by its tile: what is swept again stays in
+    cache."""
     steps, step_bytes = _steps(c), DTYPES[c.panel_dtype].itemsize
     tiles, panels = ceil(most(c.m) / c.rows), ceil(most(c.n) / c.width)
     panel_bytes, weight_bytes = c.width * steps * step_bytes, most(c.n) * steps * step_bytes
@@ -353,9 +248,33 @@ def swept(c: Contract, device: Device) -> Contract:
     is_far = panel_bytes > device.l2_bytes // 2 or (most(c.m) * steps * 4 <= weight_bytes and not fits)
     is_far = is_far or c.l_mode == "gathered"
     by_rows = fits and not is_far and 4 * most(c.m) * most(c.n) > device.l2_bytes
-    chunk = chunk_of(tiles, c.rows * c.sums, steps, panels, prod(map(most, c.outer)), by_rows)
-    found = replace(c, tile_chunk=chunk, panel_first=is_far, together=0)
-    return replace(found, together=_together(found, device))
+    for group in dict.fromkeys((_group(c, device), 1)):
+        around = prod(map(most, c.outer))
+        chunk = chunk_of(tiles, c.rows * c.sums, steps, ceil(panels / group), around, by_rows)
+        found = replace(c, tile_chunk=chunk, panel_first=is_far, together=0, group=group)
+        found = replace(found, together=_together(found, device))
+        if group == 1 or found.together or c.long is None:
+            break
+    return found
+
+
+def _group(c: Contract, device: Device) -> int:
+    """Panels that are packed at run time beside one another: as many as stay in the second-level cache.
+
+    A row tile that passes over several writes more neighbors in memory, and reads its factors once for all. Threads
+    that share a group pack it each: few rows have many groups.
+    """
+    is_plain = c.dots is None and c.micro is FMA and c.fp16 is None and not c.window
+    if c.l_mode != "gathered" or not is_plain or not is_fixed(c.n, *c.k):
+        return 1
+    terms = min(TERMS, _steps(c)) if c.long is not None else _steps(c)
+    panels, room = ceil(most(c.n) / c.width), device.l2_bytes // 4 // (4 * terms * c.width)
+    rows = most(c.m) * prod(most(v) for v in c.outer if v not in c.panel_outer)
+    if rows <= c.rows:
+        return 1
+    if rows < SHARED_ROWS * c.lanes:
+        room = min(room, panels * prod(map(most, c.panel_outer)) // GROUPS)
+    return ceil(panels / ceil(panels / max(1, min(room, panels))))
 
 
 def _together(c: Contract, device: Device) -> int:
@@ -363,7 +282,7 @@ def _together(c: Contract, device: Device) -> int:
     if c.long is None or c.l_mode == "packed" or c.window or not is_fixed(*c.outer, c.m, c.n, *c.k):
         return 0
     of_panel = upper(c.chunks) * prod(most(v) for v in c.outer if v not in c.panel_outer)
-    tasks = of_panel * upper(c.panels) * prod(map(most, c.panel_outer))
+    tasks = of_panel * upper(c.groups) * prod(map(most, c.panel_outer))
     found = tasks_of_pass(4 * c.waiting, tasks, of_panel if c.l_mode == "gathered" else 1, device.l2_bytes)
     return found * (found * c.tile_chunk > 1)
 
@@ -373,11 +292,11 @@ def _steps(c: Contract) -> int:
     return prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
 
 
-def _tile_costs(c: Contract, device: Device) -> list[tuple[float, int, int, int, int]]:
+def tile_costs_of(c: Contract, device: Device) -> list[tuple[float, int, int, int, int]]:
     """The costs that `tile_costs` gives for a contraction, the least first."""
     row_step = max((bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     columns = ceil(most(c.n) / c.micro.columns)
-    sums, in_place = prod(map(most, c.window)), c.l_mode == "direct" and c.long is not None
+    sums, in_place = prod(map(most, c.window)), c.l_mode == "direct" and reads_far(c.l, c.k, device)
     return sorted(tile_costs(most(c.m), columns, _steps(c), device, row_step, sums, c.micro, in_place))
 
 
@@ -391,6 +310,6 @@ def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
 def tile_cycles(c: Contract, device: Device) -> dict[tuple[int, int], float]:
     """Predicted cycles of every (rows, vectors) that registers hold, the least first."""
     m, found = most(c.m), dict[tuple[int, int], float]()
-    for cycles, *_, rows, vectors in _tile_costs(c, device):
+    for cycles, *_, rows, vectors in tile_costs_of(c, device):
         found.setdefault((ceil(m / ceil(m / rows)), vectors * c.micro.columns), cycles)
     return found

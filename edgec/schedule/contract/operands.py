@@ -35,7 +35,7 @@ class Operands:
 
 
 @remembered(32)  # several schedules ask, of one block each
-def operands(flat: Flat, can_gather: bool = True, swapped: bool = False) -> Operands | None:
+def operands(flat: Flat, can_gather: bool = True, swapped: bool = False, packs: bool = False) -> Operands | None:
     """The operands of ``flat``; None when it is no sum of products that lanes can share.
 
     Unless it ``can_gather``, lanes run along a factor that is constant, or contiguous in memory; where they are
@@ -61,7 +61,7 @@ def operands(flat: Flat, can_gather: bool = True, swapped: bool = False) -> Oper
     flat, s, epilogue, m = _merge_rows(flat, s, taken.epilogue, rows, magnitudes)
     flat, l, epilogue, n = _merge_columns(flat, l, epilogue, n, X.free_variables(s))
     mode = _lane_mode(l, n)
-    if mode == "packed" and not is_fixed(*X.free_variables(l)):
+    if (mode == "packed" and not is_fixed(*X.free_variables(l))) or (mode == "direct" and packs):
         mode = "gathered"
     if mode == "gathered" and l.op == "load" and l.dtype == "f32" and not is_constant(s):
         flat, l, epilogue, n = _join_columns(flat, l, epilogue, n, X.free_variables(s))

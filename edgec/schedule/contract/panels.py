@@ -7,19 +7,27 @@ are turned in registers. Everything else is packed element by element.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
+from edgec.device.device import Device
+from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, is_fixed, mergeable
+from edgec.ir.nest import coefficient, is_fixed, mergeable, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.contract.int8_dot import DotGroup, int8_load
-from edgec.schedule.storage import memory_type
+from edgec.schedule.contract.parts import LONG
+from edgec.schedule.storage import bytes_along, memory_type
 
 #: Cycles that an element takes where it is packed on its own, in a block of floats, and in a block of bytes.
 ELEMENT_CYCLES, FLOAT_CYCLES, BYTE_CYCLES = 2.0, 0.75, 0.25
+#: The same in a block of floats whose columns are neighbors, so that rows are copied.
+ROW_CYCLES = 0.25
 #: The same in a block whose columns lie anywhere.
 COLUMN_CYCLES = 1.0
+#: Bytes between terms of L from which on they are read past the first-level cache.
+FAR_BYTES = 2048
 #: The same in a block of floats that are no neighbors, as a tap of the weights of a convolution.
 APART_CYCLES = 1.5
 
@@ -69,7 +77,19 @@ def packing_cycles(blocks: PackedBlocks | None) -> float:
         return BYTE_CYCLES
     if blocks.stride is None:
         return COLUMN_CYCLES
-    return FLOAT_CYCLES if 1 in (blocks.step, blocks.stride) else APART_CYCLES
+    if blocks.stride == 1:
+        return ROW_CYCLES
+    return FLOAT_CYCLES if blocks.step == 1 else APART_CYCLES
+
+
+def reads_far(l: Expr, k: tuple[Expr, ...], device: Device) -> bool:
+    """Is an L that is read where it lies read past the first-level cache?
+
+    Terms of a long sum are more than that holds, and terms far apart fall on few of its sets.
+    """
+    if not device.l1d_bytes:
+        return False
+    return prod(map(most, k)) >= LONG or any(bytes_along(load, v) >= FAR_BYTES for load in X.loads(l) for v in k)
 
 
 def in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
