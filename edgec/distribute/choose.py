@@ -282,12 +282,12 @@ def _divisions(
             if found is not None:
                 yield found
         if wanted.split in ("auto", "rows") and not chain.held.loops:
-            found = _rows(chain, plan, bits, links, wanted, workers)
+            found = best_rows(chain, plan, bits, links, wanted, workers)
             if found is not None:
                 yield found
 
 
-def _rows(chain: Chain, plan: Plan, bits: SameBits, links: Links, wanted: Wanted, workers: int) -> Division | None:
+def best_rows(chain: Chain, plan: Plan, bits: SameBits, links: Links, wanted: Wanted, workers: int) -> Division | None:
     """The best division by rows: places and shares are priced by the parts of rows, the best ones as graphs.
 
     Of the first few, one that gives the bits of one device is taken, where there is one.

@@ -1,7 +1,8 @@
 """A coordinator's connection to one worker: what is to be sent, and which answers are due in which order.
 
 Nothing blocks: `write` and `read` move what the socket takes or has. An answer is compared with the one that is due
-before room for it is made, whose size the coordinator has known all along. Its outputs are taken one by one.
+before room for it is made, whose size the coordinator has known all along. Its outputs are taken one by one; its tail
+tells that they were these.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from edgec.distribute.protocol import (
     HEADER,
     MOST_WORDS,
     RUN,
+    TAIL,
     Header,
     header_of,
     require,
     send_some,
+    tail_of,
     wake_after,
 )
 from edgec.errors import LinkError
@@ -204,16 +207,19 @@ class Connection:
         except LinkError as error:
             raise self.lost(f"{error.message}: it answers garbage") from None
         self._head = bytearray()
-        self._room, self._filled = np.empty(header.length, np.uint8).data, 0
+        tail = 0 if self._is_failure else TAIL.size
+        self._room, self._filled = np.empty(header.length + tail, np.uint8).data, 0
         self._ends, self._given = list(accumulate(wanted.asked.outputs)), 0
 
     def _complete(self) -> Came:
         assert self._room is not None
         room, self._room = self._room, None
-        asked = self.due.popleft().asked
+        due = self.due.popleft()
         self._since = time.monotonic()
         if self._is_failure:
             words = room.tobytes().decode(errors="replace")
-            raise self.lost(f"part {asked.part} failed there: {printable(words, 400)}")
-        self.received += room.nbytes
-        return asked, None, _NOTHING
+            raise self.lost(f"part {due.asked.part} failed there: {printable(words, 400)}")
+        if room[-TAIL.size :] != tail_of(due.run):
+            raise self.lost("an answer does not end where it is due: it answers garbage")
+        self.received += room.nbytes - TAIL.size
+        return due.asked, None, _NOTHING

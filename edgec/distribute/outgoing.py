@@ -104,10 +104,10 @@ class Outgoing:
 
 
 class Answer:
-    """The answer to one run: outputs go as they become final, the others when the run is over."""
+    """The answer to one run: outputs go as they become final, the others and the tail when the run is over."""
 
-    def __init__(self, outgoing: Outgoing, head: bytes) -> None:
-        self._outgoing, self._head = outgoing, head
+    def __init__(self, outgoing: Outgoing, head: bytes, tail: bytes = b"") -> None:
+        self._outgoing, self._head, self._tail = outgoing, head, tail
         self._sent = 0
         self._error: LinkError | None = None
         self.has_begun = False
@@ -130,10 +130,10 @@ class Answer:
             raise self._error
         if not self.has_begun:
             self._outgoing.wait()
-        self._add(outputs)
+        self._add(outputs, self._tail)
 
-    def _add(self, outputs: Sequence[memoryview]) -> None:
+    def _add(self, outputs: Sequence[memoryview], tail: bytes = b"") -> None:
         pieces: list[bytes | memoryview] = [] if self.has_begun else [self._head]
-        pieces += outputs[self._sent :]
+        pieces += [*outputs[self._sent :], tail]
         self.has_begun, self._sent = True, len(outputs)
         self._outgoing.add(pieces)

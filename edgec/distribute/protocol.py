@@ -1,5 +1,8 @@
 """Messages between a coordinator and its workers: a header of fixed length, then bytes whose number is known before.
 
+The outputs of a run are followed by a tail, without which nothing of them counts: an answer that has lost bytes, or has
+some too many, would be made whole by those of the next one.
+
 Both sides have read what a part takes and gives, so a message carries no types, only a checksum of them. A header that
 is not the one that is due is refused before anything is allocated for what it announces.
 
@@ -32,8 +35,10 @@ SECRET = "EDGEC_WORKER_SECRET"
 #: that begin anew, and that nothing follows.
 RUN, DONE, FAILED, ASK, TOLD, RESET, END = 1, 2, 3, 4, 5, 6, 7
 KINDS = (RUN, DONE, FAILED, ASK, TOLD, RESET, END)
-MAGIC = b"EDG1"
+MAGIC = b"EDG2"
 HEADER = struct.Struct("!4sHHQQI")
+#: What follows the outputs of a run: that they end, and the number of the run.
+ENDS, TAIL = b"ENDS", struct.Struct("!4sQ")
 #: Most bytes of a message of words, and of what `TOLD` carries: the greatest resident bytes of the process.
 MOST_WORDS, MEMORY = 2000, struct.Struct("!Q")
 #: Bytes of a nonce, of a proof, and of the digest of the parts that a worker has.
@@ -60,6 +65,11 @@ class Header:
 
     def packed(self) -> bytes:
         return HEADER.pack(MAGIC, self.kind, self.part, self.frame, self.length, self.types)
+
+
+def tail_of(run: int) -> bytes:
+    """The tail of the answer to a run of this number."""
+    return TAIL.pack(ENDS, run)
 
 
 def header_of(data: bytes) -> Header:

@@ -66,15 +66,26 @@ def start(
     host: str = "127.0.0.1",
     within: Sequence[str] = (),
     overlaps: bool = True,
+    once: bool = True,
 ) -> Started:
     """Start a worker for the parts in ``folders`` on a free port of ``host``, on one core where that is given.
 
     ``within`` is a command that runs it, such as that of a network namespace. Where it ``overlaps``, messages
-    come and go while a part is computed. Raises LinkError, which calls it
-    ``name``, where it does not come to listen.
+    come and go while a part is computed; where not ``once``, it serves coordinators until it is ended. Raises
+    LinkError, which calls it ``name``, where it does not come to listen.
     """
     places = [str(folder.absolute()) for folder in folders]
-    command = [*within, sys.executable, "-m", "edgec", "worker", *places, "--listen", f"{host}:0", "--once"]
+    command = [
+        *within,
+        sys.executable,
+        "-m",
+        "edgec",
+        "worker",
+        *places,
+        "--listen",
+        f"{host}:0",
+        *(["--once"] if once else []),
+    ]
     command += ["--threads", str(threads), *(["--core", str(core)] if core is not None else [])]
     command += [] if overlaps else ["--no-overlap"]
     errors = tempfile.TemporaryFile()  # noqa: SIM115  (it is closed with the process)

@@ -24,6 +24,7 @@ from edgec.distribute.protocol import (
     TOLD,
     Header,
     greet_as_worker,
+    tail_of,
 )
 from edgec.distribute.served import Served, ServedPart, digest_of
 from edgec.errors import EdgecError, LinkError, UsageError
@@ -108,7 +109,7 @@ def _answer(parts: Mapping[int, Served], incoming: Incoming, outgoing: Outgoing)
         else:
             part = request.part
             head = Header(DONE, part.number, request.run, part.length_out, part.types_out)
-            answer = Answer(outgoing, head.packed())
+            answer = Answer(outgoing, head.packed(), tail_of(request.run))
             try:
                 results = part.run(request.turn, answer.early if outgoing.overlaps else None)
             except EdgecError as error:

@@ -12,7 +12,7 @@ from small_models import model, node, tensor_input, weights
 from edgec.distribute.build import BuiltParts, build_over
 
 
-def tower(side: int = 20) -> onnx.ModelProto:
+def tower(side: int = 20, channels: int = 24) -> onnx.ModelProto:
     """image [1, 3, side, side] -> scores [1, 5]: convolutions with strides and a residual, then a classifier."""
     random = np.random.default_rng(5)
 
@@ -31,8 +31,8 @@ def tower(side: int = 20) -> onnx.ModelProto:
         node("MatMul", ["h", "w3"], ["scores"], "score"),
     ]
     made = [
-        weights("w0", values(16, 3, 3, 3)), weights("w1", values(24, 16, 3, 3)), weights("w2", values(24, 24, 3, 3)),
-        weights("w3", values(24, 5)),
+        weights("w0", values(16, 3, 3, 3)), weights("w1", values(channels, 16, 3, 3)),
+        weights("w2", values(channels, channels, 3, 3)), weights("w3", values(channels, 5)),
     ]  # fmt: skip
     return model(nodes, [tensor_input("image", [1, 3, side, side])], ["scores"], made)
 

@@ -27,6 +27,10 @@ static int take(ec_transport *t, int to, const ec_span *spans, int count, int mi
 static int give(ec_transport *t, int *from, void *data, size_t wanted, int milliseconds) {
   (void)t, (void)milliseconds;
   if (*from != EC_ANY) {
+    if (wanted == EC_TAIL_BYTES) {
+      ec_message_pack_tail(data, 0);
+      return EC_OK;
+    }
     if (wanted != bytes) abort();
     memcpy(data, terms[*from - 1], bytes);
     return EC_OK;

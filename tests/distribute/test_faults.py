@@ -85,19 +85,21 @@ def _answers(folder: Path) -> dict[str, tuple[bytes, bool]]:
     """Answers of a worker, and whether each is right."""
     types = protocol.checksum([("f32", (1, 5))])
     right = Header(DONE, 0, 0, 20, types)
-    scores = np.arange(5, dtype=np.float32).tobytes()
+    scores, tail = np.arange(5, dtype=np.float32).tobytes(), protocol.tail_of(0)
     return {
-        "right": (right.packed() + scores, True),
+        "right": (right.packed() + scores + tail, True),
         "noise": (b"\x00" * HEADER.size, False),
-        "another kind": (Header(RUN, 0, 0, 20, types).packed() + scores, False),
-        "another part": (Header(DONE, 1, 0, 20, types).packed() + scores, False),
-        "another frame": (Header(DONE, 0, 1, 20, types).packed() + scores, False),
-        "other types": (Header(DONE, 0, 0, 20, types ^ 1).packed() + scores, False),
-        "too long": (Header(DONE, 0, 0, 1 << 62, types).packed() + scores, False),
-        "too short": (Header(DONE, 0, 0, 16, types).packed() + scores, False),
+        "another kind": (Header(RUN, 0, 0, 20, types).packed() + scores + tail, False),
+        "another part": (Header(DONE, 1, 0, 20, types).packed() + scores + tail, False),
+        "another frame": (Header(DONE, 0, 1, 20, types).packed() + scores + tail, False),
+        "other types": (Header(DONE, 0, 0, 20, types ^ 1).packed() + scores + tail, False),
+        "too long": (Header(DONE, 0, 0, 1 << 62, types).packed() + scores + tail, False),
+        "too short": (Header(DONE, 0, 0, 16, types).packed() + scores + tail, False),
         "an endless complaint": (Header(protocol.FAILED, 0, 0, 1 << 40, 0).packed(), False),
         "half of it": (right.packed() + scores[:7], False),
-        "twice": (2 * (right.packed() + scores), True),
+        "no tail": (right.packed() + scores + bytes(len(tail)), False),
+        "the tail of another run": (right.packed() + scores + protocol.tail_of(1), False),
+        "twice": (2 * (right.packed() + scores + tail), True),
     }
 
 

@@ -14,7 +14,21 @@ from edgec.distribute import protocol
 from edgec.distribute.connection import Asked, Connection
 from edgec.distribute.exchange import Exchange
 from edgec.distribute.incoming import Incoming
-from edgec.distribute.protocol import ASK, DONE, HEADER, MEMORY, RESET, RUN, TOLD, Header, fill, header_of, received
+from edgec.distribute.protocol import (
+    ASK,
+    DONE,
+    HEADER,
+    MEMORY,
+    RESET,
+    RUN,
+    TAIL,
+    TOLD,
+    Header,
+    fill,
+    header_of,
+    received,
+    tail_of,
+)
 from edgec.distribute.served import TURNS, Told
 from edgec.distribute.worker import session
 from edgec.errors import LinkError, ModelError
@@ -89,7 +103,9 @@ def answered(end: socket.socket, run: int) -> int:
     """The byte that comes back for a run."""
     deadline = time.monotonic() + LATE
     assert header_of(received(end, HEADER.size, deadline)) == Header(DONE, 0, run, 1, 9)
-    return received(end, 1, deadline)[0]
+    (found,) = received(end, 1, deadline)
+    assert received(end, TAIL.size, deadline) == tail_of(run)
+    return found
 
 
 def taken(end: socket.socket, data: bytes, patience: float) -> int:
@@ -276,7 +292,7 @@ def test_a_worker_wakes_up_for_much_of_a_message() -> None:
 
 
 def test_a_coordinator_wakes_up_for_much_of_an_answer() -> None:
-    answers = [Header(DONE, 0, k, n, 9).packed() + bytes(n) for k, n in enumerate(LONG_AND_SHORT)]
+    answers = [Header(DONE, 0, k, n, 9).packed() + bytes(n) + tail_of(k) for k, n in enumerate(LONG_AND_SHORT)]
     with dripping(answers) as end, closing(Exchange()) as exchange:
         connection = Connection("worker", end, LATE)
         exchange.add(connection)

@@ -248,6 +248,10 @@ static int take(ec_host *host, int is_waiting) {
     status = host->transport->receive(host->transport, &from, tensor_of(host, place, part->writes[k]), own, ec_transport_left(due->deadline));
     if (status) return lose(host, status, from - 1);
   }
+  unsigned char tail[EC_TAIL_BYTES];
+  status = host->transport->receive(host->transport, &from, tail, sizeof tail, ec_transport_left(due->deadline));
+  if (status) return lose(host, status, from - 1);
+  if (!ec_message_is_tail(tail, frame)) return lose(host, EC_GARBAGE, from - 1);
   for (int k = 0; k < part->writes_count; ++k) there_of(host, place)[part->writes[k]] = 1;
   add_up(host, place);
   --host->left[place];

@@ -1,4 +1,4 @@
-/* ec_message.c: heads of messages, byte by byte. */
+/* ec_message.c: heads and tails of messages, byte by byte. */
 #include "ec_message.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static uint64_t got(const unsigned char *from, int bytes) {
 }
 
 void ec_message_pack(unsigned char bytes[EC_HEAD_BYTES], const ec_head *head) {
-  memcpy(bytes, "EDG1", 4);
+  memcpy(bytes, "EDG2", 4);
   put(bytes + 4, head->kind, 2);
   put(bytes + 6, head->part, 2);
   put(bytes + 8, head->run, 8);
@@ -28,7 +28,16 @@ int ec_message_unpack(ec_head *head, const unsigned char bytes[EC_HEAD_BYTES]) {
   head->run = got(bytes + 8, 8);
   head->length = got(bytes + 16, 8);
   head->types = (uint32_t)got(bytes + 24, 4);
-  return memcmp(bytes, "EDG1", 4) == 0;
+  return memcmp(bytes, "EDG2", 4) == 0;
+}
+
+void ec_message_pack_tail(unsigned char bytes[EC_TAIL_BYTES], uint64_t run) {
+  memcpy(bytes, "ENDS", 4);
+  put(bytes + 4, run, 8);
+}
+
+int ec_message_is_tail(const unsigned char bytes[EC_TAIL_BYTES], uint64_t run) {
+  return memcmp(bytes, "ENDS", 4) == 0 && got(bytes + 4, 8) == run;
 }
 
 int ec_message_is(const ec_head *head, uint32_t kind, uint32_t part, uint64_t run, uint64_t length, uint32_t types) {

@@ -37,8 +37,9 @@ enum {
 };
 
 #define EC_ANY (-1)     /* receive: from whichever rank has something first */
+#define EC_ANY_MOST 28  /* bytes of that at most */
 #define EC_FOREVER (-1) /* milliseconds: until it comes */
-#define EC_REST 10000   /* milliseconds in which the rest of what began to come from any rank has to come */
+#define EC_REST 10000   /* milliseconds in which a message of MPI has to come after its envelope is there */
 
 typedef struct {
   const void *data;
@@ -51,8 +52,8 @@ struct ec_transport {
   int (*rank)(ec_transport *transport);
   /* Sends the spans in order, at once where that can be; empty ones are left out. Their memory is free afterwards. */
   int (*send)(ec_transport *transport, int to, const ec_span *spans, int count, int milliseconds);
-  /* Receives exactly so many bytes, 1 or more, from rank ``*from``; or from EC_ANY, waiting so long for one to begin, and
-   * tells from which, also where that one fails. */
+  /* Receives exactly so many bytes, 1 or more, from rank ``*from``; or EC_ANY_MOST at most from EC_ANY, waiting so long
+   * until one has sent all of them, and tells which, also where that one fails. What others have sent by then is kept. */
   int (*receive)(ec_transport *transport, int *from, void *data, size_t bytes, int milliseconds);
   /* Called by all before the first message: returns when the host and the caller have met. */
   int (*barrier)(ec_transport *transport, int milliseconds);

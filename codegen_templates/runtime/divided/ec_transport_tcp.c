@@ -120,25 +120,49 @@ static int tcp_send(ec_transport *transport, int to, const ec_span *spans, int c
   return EC_OK;
 }
 
+/* Takes what has come of so many bytes of a rank, without waiting: EC_LATE where it is not all of them. */
+static int go_on(ec_tcp *tcp, int rank, void *data, size_t bytes) {
+  unsigned char *const begun = tcp->begun[rank].data;
+  size_t *const there = &tcp->begun[rank].bytes;
+  const ssize_t got = recv(tcp->ends[rank], begun + *there, bytes - *there, 0);
+  if (got == 0) return EC_GONE;
+  if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? EC_LATE : errno == ECONNRESET ? EC_GONE : EC_BROKEN;
+  *there += (size_t)got;
+  if (*there < bytes) return EC_LATE;
+  memcpy(data, begun, bytes);
+  *there = 0;
+  return EC_OK;
+}
+
+static int receive_any(ec_tcp *tcp, int *from, void *data, size_t bytes, int64_t deadline) {
+  struct pollfd ends[EC_TCP_MOST_WORKERS + 1];
+  int ranks[EC_TCP_MOST_WORKERS + 1], count = 0;
+  if (bytes > EC_ANY_MOST) return EC_BROKEN;
+  for (int k = 0; k < tcp->ranks; ++k)
+    if (tcp->ends[k] >= 0) {
+      const struct pollfd one = {tcp->ends[k], POLLIN, 0};
+      ends[count] = one;
+      ranks[count++] = k;
+    }
+  for (;;) {
+    int status = await(ends, count, deadline);
+    if (status) return status;
+    for (int k = 0; k < count; ++k) {
+      status = ends[k].revents ? go_on(tcp, ranks[k], data, bytes) : EC_LATE;
+      if (status == EC_LATE) continue;
+      *from = ranks[k];
+      return status;
+    }
+    if (is_over(deadline)) return EC_LATE;
+  }
+}
+
 static int tcp_receive(ec_transport *transport, int *from, void *data, size_t bytes, int milliseconds) {
   ec_tcp *const tcp = (ec_tcp *)transport;
   const int64_t deadline = deadline_in(milliseconds);
-  if (*from == EC_ANY) {
-    struct pollfd ends[EC_TCP_MOST_WORKERS + 1];
-    int ranks[EC_TCP_MOST_WORKERS + 1], count = 0;
-    for (int k = 0; k < tcp->ranks; ++k)
-      if (tcp->ends[k] >= 0) {
-        const struct pollfd one = {tcp->ends[k], POLLIN, 0};
-        ends[count] = one;
-        ranks[count++] = k;
-      }
-    const int status = await(ends, count, deadline);
-    if (status) return status;
-    for (int k = 0; k < count && *from == EC_ANY; ++k)
-      if (ends[k].revents) *from = ranks[k];
-    if (*from != EC_ANY) return fill(tcp->ends[*from], data, bytes, deadline_in(EC_REST));
-  }
+  if (*from == EC_ANY) return receive_any(tcp, from, data, bytes, deadline);
   if (*from < 0 || *from >= tcp->ranks || tcp->ends[*from] < 0) return EC_GONE;
+  if (tcp->begun[*from].bytes) return EC_BROKEN; /* of what is received from any rank */
   return fill(tcp->ends[*from], data, bytes, deadline);
 }
 
@@ -202,7 +226,7 @@ static int greet_as_host(int end, const char *secret, const unsigned char *diges
   unsigned char hello[MAGIC + NONCE + 32], answer[NONCE + 32], told[32], due[32];
   int status = fill(end, hello, sizeof hello, deadline);
   if (status) return status;
-  if (memcmp(hello, "EDG1", MAGIC) != 0) return EC_GARBAGE;
+  if (memcmp(hello, "EDG2", MAGIC) != 0) return EC_GARBAGE;
   if (!ec_sha256_equal(hello + MAGIC + NONCE, digest, 32)) return EC_WRONG_PARTS;
   if (!random_bytes(answer, NONCE)) return EC_BROKEN;
   prove(secret, "coordinator", hello + MAGIC, answer, digest, answer + NONCE);
@@ -216,7 +240,7 @@ static int greet_as_host(int end, const char *secret, const unsigned char *diges
 static int greet_as_worker(int end, const char *secret, const unsigned char *digest) {
   const int64_t deadline = deadline_in(EC_TCP_GREETING);
   unsigned char hello[MAGIC + NONCE + 32], answer[NONCE + 32], due[32];
-  memcpy(hello, "EDG1", MAGIC);
+  memcpy(hello, "EDG2", MAGIC);
   memcpy(hello + MAGIC + NONCE, digest, 32);
   if (!random_bytes(hello + MAGIC, NONCE)) return EC_BROKEN;
   int status = send_bytes(end, hello, sizeof hello, deadline);

@@ -20,6 +20,10 @@ typedef struct {
   ec_transport transport; /* the first member: &tcp.transport is what other functions take */
   int own_rank, ranks, server;
   int ends[EC_TCP_MOST_WORKERS + 1]; /* by rank */
+  struct {
+    size_t bytes; /* that have come of what is received from any rank */
+    unsigned char data[EC_ANY_MOST];
+  } begun[EC_TCP_MOST_WORKERS + 1];
 } ec_tcp;
 
 /* The host: connects to every worker at its address, "HOST:PORT". ``digests`` are those of the workers' parts, 32 bytes

@@ -81,7 +81,7 @@ static int send_words(ec_transport *transport, const ec_served *part, uint64_t r
 static int answer(ec_transport *transport, const ec_served *part, uint64_t run, void **arguments, int milliseconds) {
   const int64_t deadline = milliseconds < 0 ? -1 : ec_transport_now() + milliseconds;
   const ec_head head = {EC_DONE, part->number, run, part->length_out, part->types_out};
-  unsigned char bytes[EC_HEAD_BYTES];
+  unsigned char bytes[EC_HEAD_BYTES], tail[EC_TAIL_BYTES];
   ec_span spans[AT_ONCE] = {{bytes, sizeof bytes}};
   int count = 1, status = EC_OK;
   ec_message_pack(bytes, &head);
@@ -94,7 +94,11 @@ static int answer(ec_transport *transport, const ec_served *part, uint64_t run, 
       count = 0;
     }
   }
-  return status || !count ? status : transport->send(transport, 0, spans, count, ec_transport_left(deadline));
+  if (status) return status;
+  ec_message_pack_tail(tail, run);
+  spans[count].data = tail;
+  spans[count++].bytes = sizeof tail;
+  return transport->send(transport, 0, spans, count, ec_transport_left(deadline));
 }
 
 static int send_memory(ec_transport *transport, int milliseconds) {
