@@ -51,19 +51,19 @@ def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: floa
     """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files.
 
     A line of no function runs where its file is imported first, whatever the test: any test of the file may mind it.
-    Files that are named for the module, or import it, come after those that execute the line and share its time.
+    Files that are named for the module, or import it, and have no record come after those that execute the line.
     """
     is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
     if is_module_level:
         of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
-        found = covered.some(of_file, seconds / 2)
+        found = covered.some(of_file, seconds)
     else:
         lines = range(mutant.line, mutant.last_line + 1)
-        found = next(filter(None, (covered.tests(mutant.file, line, seconds / 2) for line in lines)), [])
+        found = next(filter(None, (covered.tests(mutant.file, line, seconds) for line in lines)), [])
+    recorded = {test.partition("::")[0] for test in covered.seconds}
     if not found:
         return near(copy, mutant.file)
-    files = {test.partition("::")[0] for test in found}  # others may be newer than the records
-    return [*found, *(f for f in named_for(copy, mutant.file) if f not in files)]
+    return [*(f for f in named_for(copy, mutant.file) if f not in recorded), *found]
 
 
 def _lines_of_functions(path: Path) -> set[int]:

@@ -23,6 +23,7 @@ from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
 from benchmarks.trust.near import near
 from benchmarks.trust.page import kept, page, sampled
+from benchmarks.trust.probes import Probes
 from benchmarks.trust.warm import Warm
 from edgec.resources import data_folder
 
@@ -111,6 +112,35 @@ def test_a_line_of_no_function_is_minded_by_any_test_of_the_file(tmp_path: Path)
     covered = Covering(1, {"a::first": 0.1, "b::other": 0.2}, {"m.py": {1: ["a::first"], 5: ["b::other"]}})
     by_line = {m.line: chosen(m, covered, tmp_path, 2.0) for m in mutants(tmp_path, "m.py")}
     assert by_line == {1: ["a::first", "b::other"], 5: ["b::other"]}
+
+
+STRETCHES = '''"""A module."""
+def f(a):
+    """A docstring that is kept."""
+    total = 1
+    if a > 1:
+        return lambda: a
+    for k in range(a):
+        def inner(k):
+            nonlocal total
+            total += k
+        inner(k)
+    else:
+        total = -total
+    return total
+'''
+
+
+def test_probes_tell_the_lines_that_ran() -> None:
+    probes = Probes()
+    scope: dict[str, Any] = {"__ran__": probes.ran}
+    exec(probes.compiled(STRETCHES.encode(), "m.py"), scope)
+    by_argument = {}
+    for a in (2, 1, 0):
+        scope["f"](a)
+        by_argument[a] = sorted(line for k in probes.taken() for line in probes.places[k][1])
+    assert by_argument == {2: [4, 5, 6], 1: [4, 5, *range(7, 15)], 0: [4, 5, 7, 12, 13, 14]}
+    assert scope["f"].__doc__ == "A docstring that is kept." and not probes.taken()
 
 
 def test_files_of_tests_come_in_turns_the_narrowest_first() -> None:
