@@ -4,10 +4,10 @@
 
 Mutants are drawn from all of edgec/ and rewrite_rules/, or from the files that ``--only`` names. Each is put into a
 copy of the project, and tests are run, none of which begins after ``--seconds`` of the processor: those that execute
-its line, where `benchmarks.trust.covering` recorded them before, else those of the nearest test files (`near`). A test
-that finds a mutant has to pass without it. What was found is a line of mutants.jsonl in the cache folder, and a run
-goes on after the last line. ``--retry`` tries those again that lived, or that no test executed, with the tests as they
-are now.
+its line, where `benchmarks.trust.covering` recorded them before, and of other test files the nearest, by words and
+imports (`near`). A test that finds a mutant has to pass without it. What was found is a line of mutants.jsonl in the
+cache folder, and a run goes on after the last line. ``--retry`` tries those again that lived, or that no test executed,
+with the tests as they are now.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks import ROOT
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.trust import covering
 from benchmarks.trust.mutants import Mutant, everywhere
-from benchmarks.trust.near import named_for, near
+from benchmarks.trust.near import alike, named_for, near
 from benchmarks.trust.warm import Warm
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ ROWS = "mutants.jsonl"
 #: Tests that pass without a mutant, and those that do not, as far as any found one.
 SOUND = "sound.json"
 KILLED, LIVED, UNREACHED = "killed", "lived", "unreached"
+#: Test files that are run because they share words with a mutant's function.
+ALIKE = 2
 #: The exit code of pytest where no test was run.
 NONE_RAN = 5
 #: Seconds that a run of tests may take, by the clock: some times what it should, and for the last test that begins.
@@ -51,8 +53,13 @@ def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: floa
     """The tests to run: some that execute the line, some that execute anything of the file, or the nearest files.
 
     A line of no function runs where its file is imported first, whatever the test: any test of the file may mind it.
-    Files that are named for the module, or import it, and have no record come after those that execute the line.
+    Of files that have no record two come first that share words with the function, and those last that are named for
+    the module, or import it.
     """
+    recorded = {test.partition("::")[0] for test in covered.seconds}
+    words = [f for f in alike(copy, mutant.file, mutant.line) if f not in recorded][:ALIKE]
+    named = [f for f in named_for(copy, mutant.file) if f not in recorded]
+    seconds = seconds / 2 if words or named else seconds
     is_module_level = mutant.line not in _lines_of_functions(copy / mutant.file)
     if is_module_level:
         of_file = {t for tests in covered.lines.get(mutant.file, {}).values() for t in tests}
@@ -60,10 +67,8 @@ def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: floa
     else:
         lines = range(mutant.line, mutant.last_line + 1)
         found = next(filter(None, (covered.tests(mutant.file, line, seconds) for line in lines)), [])
-    recorded = {test.partition("::")[0] for test in covered.seconds}
-    if not found:
-        return near(copy, mutant.file)
-    return [*(f for f in named_for(copy, mutant.file) if f not in recorded), *found]
+    found = found or near(copy, mutant.file)
+    return list(dict.fromkeys([*words, *found, *named]))
 
 
 def _lines_of_functions(path: Path) -> set[int]:

@@ -21,7 +21,7 @@ from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.faults import KINDS, plan
 from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
-from benchmarks.trust.near import near
+from benchmarks.trust.near import alike, near
 from benchmarks.trust.page import kept, page, sampled
 from benchmarks.trust.probes import Probes
 from benchmarks.trust.warm import Warm
@@ -86,6 +86,16 @@ def test_the_nearest_test_files() -> None:
     sources = [p.relative_to(root) for p in (root / "edgec").rglob("*.py") if p.name != "__init__.py"]
     without = [str(p) for p in sources if len(p.parts) > 2 and not near(root, str(p))]
     assert len(without) < 0.1 * len(sources)
+
+
+def test_files_that_share_rare_words_with_a_function(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    texts = {"probits": "probit plain", "others": "plain other", "logits": "logit plain", "more": "plain"}
+    for name, text in texts.items():
+        (tmp_path / "tests" / f"test_{name}.py").write_text(text)
+    (tmp_path / "m.py").write_text("def f(plain):\n    return probit\n\n\ndef g(plain):\n    return logit\n")
+    assert alike(tmp_path, "m.py", 2) == ["tests/test_probits.py", "tests/test_logits.py"]
+    assert alike(tmp_path, "m.py", 6) == ["tests/test_logits.py", "tests/test_probits.py"]
 
 
 def test_a_mutant_leaves_no_trace(tmp_path: Path) -> None:
