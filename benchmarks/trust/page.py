@@ -27,7 +27,7 @@ from benchmarks.trust.cases import CASES
 from benchmarks.trust.covering import default_folder, record_of, test_files, tree
 from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.mutants import everywhere
-from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED
+from benchmarks.trust.mutation import KILLED, LIVED, SEED, UNREACHED
 from benchmarks.trust.mutation import ROWS as MUTANTS
 from benchmarks.trust.planted import NO_FAULTS
 from benchmarks.trust.planted import ROWS as PLANTED
@@ -170,7 +170,7 @@ def _code(text: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--cache", type=Path, default=default_folder())
-    p.add_argument("--seed", type=int, default=1, help="that of the sample of mutants")
+    p.add_argument("--seed", type=int, default=SEED, help="that of the sample of mutants")
     p.add_argument("--write", type=Path, metavar="PAGE", help="where the page goes; it is printed otherwise")
     options = p.parse_args(arguments)
     rules = json.loads(RULES.read_text(encoding="utf-8"))["rules"]
