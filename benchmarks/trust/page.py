@@ -102,8 +102,10 @@ def _mutation(
     yield f"## {MISTAKES}\n"
     yield (
         "`python -m benchmarks.trust.mutation` puts one small mistake at a time into a copy and runs tests for some "
-        "seconds, not the whole suite: those that execute its line, where `python -m benchmarks.trust.covering` noted "
-        "them before, else those of the nearest test files. So the share is a lower bound.\n"
+        "seconds, not the whole suite: those that execute its line, where `python -m benchmarks.trust.covering` "
+        "noted them before, and of test files without such notes the nearest, by imports and by rare words that they "
+        "share with the function. A mistake is killed if one of them fails that passes without it. So the share is a "
+        "lower bound.\n"
     )
     yield "Places whose mistakes change no result by their form are left out:\n"
     yield "\n".join(f"* {text}" for text in REASONS.values()) + "\n"
@@ -119,7 +121,7 @@ def _mutation(
     )
     if recorded is not None and recorded[0] < recorded[1]:
         known, every = recorded
-        yield f"Lines of {known} of {every} test files were recorded; for other lines, the nearest were run.\n"
+        yield f"Lines of {known} of {every} test files were noted; of the others, the nearest were run.\n"
     folders: dict[str, Counter[str]] = {}
     for r in rows:
         folders.setdefault("/".join(r["file"].split("/")[:-1][:PARTS]), Counter())[r["verdict"]] += 1
