@@ -89,7 +89,6 @@ CASES: dict[str, Made] = {
     "min": lambda: node("min", _x(2, 5), g.number(0.3)),
     "relu": lambda: g.relu(node("matmul", _x(2, 6), g.weights(6, 5))),
     "clip": lambda: g.clip(_x(2, 5)),
-    "limits on the left": lambda: node("max", g.number(-0.3), node("min", g.number(0.4), _x(2, 5))),
     "silu": lambda: g.silu(_x(2, 5)),
     "gelu": lambda: g.gelu(_x(2, 5)),
     "leaky": lambda: g.leaky(node("matmul", _x(2, 6), g.weights(6, 5))),
