@@ -16,7 +16,8 @@ KINDS = {
     "same": "changes nothing that can be seen",
     "speed": "changes a choice, or how long something takes, and no result",
     "time": "is found by a test of the suite for which the seconds were too few",
-    "gap": "a test is missing",
+    "absent": "is in code whose tests need a package that was not installed",
+    "gap": "no test was found that finds it; one was written since, where the reason names it",
 }
 
 
