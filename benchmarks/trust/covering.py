@@ -2,7 +2,7 @@
 
     python -m benchmarks.trust.covering [--seconds 20] [--limit COUNT] [--only PATTERN]
 
-Needs `pip install coverage`. A record of each test file lies in the cache folder, and a run goes on after those that
+A record of each test file lies in the cache folder, and a run goes on after those that
 are there; files come in an order that makes every prefix a fair sample. Where the project has changed since, the copy
 follows it, and so do recorded lines that moved; test files that changed are recorded anew.
 """
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
     copy = tree(options.cache, options.fresh)
     refresh(copy, options.cache / "records")
     todo = [f for f in test_files(copy) if fnmatch(f, options.only) and not record_of(options.cache, f).is_file()]
-    warm = Warm(copy, environment(copy), modules(copy))
+    warm = Warm(copy, environment(copy), modules(copy), probed=True)
     for k, file in enumerate(todo[: options.limit], 1):
         print(f"{k}/{len(todo)} {file}: {record(options.cache, warm, file, options.seconds)}", flush=True)
     return 0

@@ -20,6 +20,7 @@ REASONS = {
     "chance": "the boundary of a comparison with a random number, or with a fraction that is a chosen threshold: no "
     "value meets it but by accident",
     "asserted": "what weakens an `assert`, which states what holds already: a condition less, or its boundary",
+    "rest": "which negative number a `reshape` has for what is left: numpy takes any",
     "truth": "numbers from 1 on below `bool(...)`: one more is as true",
 }  # fmt: skip
 _WORDS = {"progress", "_progress", "print", "warn", "_told"}
@@ -98,6 +99,14 @@ def boundary(node: ast.Compare) -> str | None:
             case ast.Constant(value=float() as number) if number % 1:
                 return "chance"
     return None
+
+
+def is_rest(node: ast.AST, argument: ast.AST) -> bool:
+    """Is it the -1 of numpy's `reshape`? Those of the package take no negative number."""
+    match node, argument:
+        case ast.Call(func=ast.Attribute(attr="reshape")), ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)):
+            return True
+    return False
 
 
 def _name(func: ast.expr) -> str:

@@ -21,7 +21,7 @@ from benchmarks import ROOT
 #: Files that share the seconds, of many.
 FILES = 3
 #: Times the seconds that one test may take, of its own process.
-TIMES = 4.0
+TIMES = 2.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

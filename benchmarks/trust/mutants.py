@@ -14,7 +14,7 @@ from copy import copy as shallow
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.trust.equivalent import asserted, boundary, predicts, reason
+from benchmarks.trust.equivalent import asserted, boundary, is_rest, predicts, reason
 
 #: Folders whose lines count.
 SOURCES = ("edgec", "rewrite_rules")
@@ -105,7 +105,9 @@ def _changes(node: ast.AST, fitted: bool = False) -> Iterator[tuple[ast.expr | a
         if name in ("annotation", "returns", "type_params", "type_comment"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
+            if is_rest(node, child):
+                yield child, "sign", child.operand
+            elif isinstance(child, ast.AST):
                 yield from _changes(child, fitted)
 
 

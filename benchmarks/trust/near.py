@@ -1,11 +1,14 @@
-"""The test files that are nearest to a module, by imports and names: where no run has recorded which tests reach it."""
+"""The test files that are nearest to a module, by imports, names and words: where no run recorded which reach it."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import Counter
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from functools import cache
+from math import log, sqrt
 from pathlib import Path
 
 #: Test files of whole folders, which look at all that a stage decides; for modules below the folder.
@@ -54,6 +57,9 @@ BROAD: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 #: Files that name a module, at most: beyond them it is imported for other reasons.
 MOST = 6
+#: Words that tell something, and how much more one of the mutant's own function counts.
+_WORD = re.compile(r"[A-Za-z_]\w{3,}")
+_OWN = 4
 
 
 def near(copy: Path, module: str) -> list[str]:
@@ -78,6 +84,25 @@ def named_for(copy: Path, module: str) -> list[str]:
     same = [f for f in texts if Path(f).stem == f"test_{stem}"]
     by_import = sorted((f for f in texts if names.search(imports[f])), key=lambda f: (len(texts[f]), f))
     return list(dict.fromkeys([*same, *by_import[:MOST]]))
+
+
+def alike(copy: Path, module: str, line: int) -> list[str]:
+    """Test files by the rare words that they share with the module, and more so with the function of a line."""
+    text = (copy / module).read_text(encoding="utf-8")
+    inside = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)]
+    inside = [f for f in inside if f.lineno <= line <= (f.end_lineno or f.lineno)]
+    own = text.splitlines()[inside[-1].lineno - 1 : inside[-1].end_lineno] if inside else []
+    weights = dict.fromkeys(_WORD.findall(text), 1) | dict.fromkeys(_WORD.findall("\n".join(own)), _OWN)
+    words = _words(copy)
+    files = Counter(w for of_file in words.values() for w in of_file)
+    rare = {w: weight * log(len(words) / files[w]) ** 2 for w, weight in weights.items() if w in files}
+    shared = {f: sum(rare[w] for w in of_file & rare.keys()) / sqrt(20 + len(of_file)) for f, of_file in words.items()}
+    return sorted((f for f in shared if shared[f]), key=lambda f: (-shared[f], f))
+
+
+@cache
+def _words(copy: Path) -> dict[str, frozenset[str]]:
+    return {f: frozenset(_WORD.findall(text)) for f, text in _texts(copy).items()}
 
 
 def _named(module: str) -> re.Pattern[str]:

@@ -27,10 +27,11 @@ from benchmarks.trust.cases import CASES
 from benchmarks.trust.covering import default_folder, record_of, test_files, tree
 from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.mutants import everywhere
-from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED
+from benchmarks.trust.mutation import KILLED, LIVED, SEED, UNREACHED
 from benchmarks.trust.mutation import ROWS as MUTANTS
 from benchmarks.trust.planted import NO_FAULTS
 from benchmarks.trust.planted import ROWS as PLANTED
+from benchmarks.trust.survivors import KINDS, key, read
 
 RULES = ROOT / "benchmarks" / "rules" / "rules.json"
 #: Folders whose mutants are counted together: the first two parts of a path.
@@ -43,13 +44,15 @@ def page(
     mutants: Sequence[Row],
     rules: Mapping[str, Any],
     recorded: tuple[int, int] | None = None,
+    reasons: Mapping[str, tuple[str, str]] | None = None,
 ) -> str:
     """The Markdown page of rows by name of planted faults, rows of mutants, and rules by name.
 
-    ``recorded`` are the numbers of test files whose lines are known, and of all.
+    ``recorded`` are the numbers of test files whose lines are known, and of all; ``reasons`` are those of `survivors`.
     """
     parts = ["# Trust\n", "Written by `python -m benchmarks.trust.page`, from rows of the commands named below.\n"]
-    return "\n".join([*parts, *_planted(planted), *_mutation(mutants, recorded), *_proofs(rules), *_elsewhere()])
+    found = _mutation(mutants, recorded, reasons or {})
+    return "\n".join([*parts, *_planted(planted), *found, *_proofs(rules), *_elsewhere()])
 
 
 def sampled(rows: Mapping[str, Row], order: Iterable[str]) -> dict[str, Row]:
@@ -92,13 +95,17 @@ def _planted(rows: Mapping[str, Row]) -> Iterable[str]:
         yield markdown(["network", "fault"], late, text_columns=2) + "\n"
 
 
-def _mutation(rows: Sequence[Row], recorded: tuple[int, int] | None) -> Iterable[str]:
+def _mutation(
+    rows: Sequence[Row], recorded: tuple[int, int] | None, reasons: Mapping[str, tuple[str, str]]
+) -> Iterable[str]:
     found = Counter(r["verdict"] for r in rows)
     yield f"## {MISTAKES}\n"
     yield (
         "`python -m benchmarks.trust.mutation` puts one small mistake at a time into a copy and runs tests for some "
-        "seconds, not the whole suite: those that execute its line, where `python -m benchmarks.trust.covering` noted "
-        "them before, else those of the nearest test files. So the share is a lower bound.\n"
+        "seconds, not the whole suite: those that execute its line, where `python -m benchmarks.trust.covering` "
+        "noted them before, and of test files without such notes the nearest, by imports and by rare words that they "
+        "share with the function. A mistake is killed if one of them fails that passes without it. So the share is a "
+        "lower bound.\n"
     )
     yield "Places whose mistakes change no result by their form are left out:\n"
     yield "\n".join(f"* {text}" for text in REASONS.values()) + "\n"
@@ -114,15 +121,24 @@ def _mutation(rows: Sequence[Row], recorded: tuple[int, int] | None) -> Iterable
     )
     if recorded is not None and recorded[0] < recorded[1]:
         known, every = recorded
-        yield f"Lines of {known} of {every} test files were recorded; for other lines, the nearest were run.\n"
+        yield f"Lines of {known} of {every} test files were noted; of the others, the nearest were run.\n"
     folders: dict[str, Counter[str]] = {}
     for r in rows:
         folders.setdefault("/".join(r["file"].split("/")[:-1][:PARTS]), Counter())[r["verdict"]] += 1
     table = [[f"`{f}`", *(str(c[v]) for v in (KILLED, LIVED, UNREACHED))] for f, c in sorted(folders.items())]
     yield markdown(["folder", "killed", "live", "not executed"], table) + "\n"
-    yield "Those that live:\n"
-    lived = [[_code(r["name"])] for r in sorted(rows, key=lambda r: str(r["name"])) if r["verdict"] == LIVED]
-    yield markdown(["place and mistake"], lived) + "\n"
+    yield from _survivors([r for r in rows if r["verdict"] != KILLED], reasons)
+
+
+def _survivors(rows: Sequence[Row], reasons: Mapping[str, tuple[str, str]]) -> Iterable[str]:
+    """Those that live, with the reasons that were noted."""
+    known = [(r, *reasons.get(key(str(r["name"])), ("", ""))) for r in sorted(rows, key=lambda r: str(r["name"]))]
+    counts = Counter(kind for _, kind, _ in known)
+    yield f"Why {len(rows)} live, after a look at each:\n"
+    told = [f"* {counts[kind]}: {text} (`{kind}`)" for kind, text in KINDS.items() if counts[kind]]
+    yield "\n".join([*told, *([f"* {counts['']}: nobody looked yet"] if counts[""] else [])]) + "\n"
+    table = [[_code(r["name"]), kind, why] for r, kind, why in known]
+    yield markdown(["place and mistake", "kind", "reason"], table, text_columns=3) + "\n"
 
 
 def interval(count: int, of: int) -> tuple[float, float]:
@@ -156,7 +172,7 @@ def _code(text: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--cache", type=Path, default=default_folder())
-    p.add_argument("--seed", type=int, default=1, help="that of the sample of mutants")
+    p.add_argument("--seed", type=int, default=SEED, help="that of the sample of mutants")
     p.add_argument("--write", type=Path, metavar="PAGE", help="where the page goes; it is printed otherwise")
     options = p.parse_args(arguments)
     rules = json.loads(RULES.read_text(encoding="utf-8"))["rules"]
@@ -165,7 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
         mutants = sampled(mutants, (m.name for m in everywhere(tree(options.cache), options.seed)))
     copy = tree(options.cache)
     known = [f for f in test_files(copy) if record_of(options.cache, f).is_file()]
-    text = page(planted, list(mutants.values()), rules, (len(known), len(test_files(copy))))
+    text = page(planted, list(mutants.values()), rules, (len(known), len(test_files(copy))), read())
     if options.write is not None and options.write.is_file():
         missing = [title for title, rows in ((FAULTS, planted), (MISTAKES, mutants)) if not rows]
         text = kept(text, options.write.read_text(encoding="utf-8"), missing)

@@ -2,22 +2,23 @@
 
     python -m pytest -p benchmarks.trust.recording --record RECORD.json tests/ir/test_index.py
 
-Each line of the package keeps the quickest tests that execute it and the narrowest, those that execute the fewest lines
-of the package: a test of one module says more about it than one that happens to pass through. Tests that fail are left
-out. `limited` ends a session early.
+Each line of the package keeps the quickest tests that execute it and the narrowest, those that execute the fewest of
+its stretches (`probes`): a test of one module says more about it than one that happens to pass through. Tests that fail
+are left out. `limited` ends a session early.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from benchmarks import ROOT
 from benchmarks.trust.limited import processor_seconds
-from benchmarks.trust.mutants import SOURCES
+from benchmarks.trust.probes import install
 
 #: Tests that a line keeps, of the quickest and of the narrowest.
 KEPT = 8
@@ -27,28 +28,52 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", metavar="FILE", help="where lines and tests are written")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Probes are in place before anything imports the package."""
+    if early_config.known_args_namespace.record:
+        install(ROOT)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--record"):
         config.pluginmanager.register(Recorder(Path(config.getoption("--record"))))
 
 
 class Recorder:
-    """Lines by test while pytest runs; written at the end of the session."""
+    """What ran, by test, while pytest runs; written at the end of the session.
+
+    What a fixture runs that several tests share belongs to each of them.
+    """
 
     def __init__(self, target: Path) -> None:
-        self.target = target
+        self.target, self.probes = target, install(ROOT)
         self.seconds: dict[str, float] = {}
         self.begun = 0.0
-        import coverage  # a package that only this recorder needs
+        self.ran: dict[str, frozenset[int]] = {}
+        self.shared: dict[str, frozenset[int]] = {}  # by fixture
+        self.probes.taken()
 
-        self.coverage = coverage.Coverage(
-            data_file=None, include=[str(ROOT / s / "*") for s in SOURCES], config_file=False
-        )
-        self.coverage.start()
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        if fixturedef.scope == "function":
+            return (yield)
+        before = self.probes.taken()
+        try:
+            return (yield)
+        finally:
+            ran = self.probes.taken()
+            self.shared[fixturedef.argname] = self.shared.get(fixturedef.argname, frozenset()) | ran
+            self.probes.mark(before | ran)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
-        self.coverage.switch_context(item.nodeid)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self.probes.taken()
+        try:
+            return (yield)
+        finally:
+            names = getattr(item, "fixturenames", ())
+            self.ran[item.nodeid] = self.probes.taken().union(*(self.shared.get(n, ()) for n in names))
 
     def pytest_runtest_logstart(self) -> None:
         self.begun = processor_seconds()
@@ -60,16 +85,18 @@ class Recorder:
             self.seconds[report.nodeid] = processor_seconds() - self.begun
 
     def pytest_sessionfinish(self) -> None:
-        self.coverage.stop()
-        data = self.coverage.get_data()
-        ran: dict[str, dict[int, list[str]]] = defaultdict(dict)
-        for file in data.measured_files():
-            name = str(Path(file).relative_to(ROOT))
-            for line, tests in data.contexts_by_lineno(file).items():
-                if passed := [t for t in tests if self._passed(t)]:
-                    ran[name][line] = passed
-        widths = Counter(t for by_line in ran.values() for tests in by_line.values() for t in tests)
-        lines = {file: {n: self._kept(tests, widths) for n, tests in by_line.items()} for file, by_line in ran.items()}
+        widths = {test: len(ran) for test, ran in self.ran.items() if self._passed(test)}
+        by_stretch: dict[int, list[str]] = defaultdict(list)
+        for test in widths:
+            for stretch in self.ran[test]:
+                by_stretch[stretch].append(test)
+        lines: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for stretch, tests in sorted(by_stretch.items()):
+            file, own = self.probes.places[stretch]
+            kept = self._kept(tests, widths)
+            for line in own:
+                of_line = lines[str(Path(file).relative_to(ROOT))][line]
+                of_line += [t for t in kept if t not in of_line]
         used = sorted({t for by_line in lines.values() for tests in by_line.values() for t in tests})
         record = {
             "seconds": {t: self.seconds[t] for t in used}, "widths": {t: widths[t] for t in used},

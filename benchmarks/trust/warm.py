@@ -26,6 +26,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks import ROOT
+from benchmarks.trust.probes import install
+
 #: Packages that many tests import, and take long to be.
 PACKAGES = (
     "numpy", "onnx", "onnx.helper", "onnx.numpy_helper", "onnx.checker", "onnx.shape_inference", "onnxruntime", "typer",
@@ -34,13 +37,18 @@ PACKAGES = (
 
 
 class Warm:
-    """Such a process, in the folder of a project and with an environment; ``modules`` are imported beforehand too."""
+    """Such a process, in the folder of a project and with an environment; ``modules`` are imported beforehand too.
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], modules: Sequence[str] = ()) -> None:
+    With ``probed`` the modules note what runs (`probes`).
+    """
+
+    def __init__(
+        self, folder: Path, environment: Mapping[str, str], modules: Sequence[str] = (), probed: bool = False
+    ) -> None:
+        command = [sys.executable, "-m", "benchmarks.trust.warm", *(["--probed"] if probed else []), *modules]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.trust.warm", *modules], cwd=folder, env=dict(environment), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            command, cwd=folder, env=dict(environment), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def run(self, arguments: Sequence[str], seconds: float) -> tuple[int | None, str]:
         """The exit code of pytest, None where it took longer than ``seconds``, and what it printed."""
@@ -96,7 +104,9 @@ def _ended(child: int, seconds: float) -> int | None:
 
 
 def main() -> int:
-    for name in (*PACKAGES, *sys.argv[1:]):
+    if "--probed" in sys.argv:
+        install(ROOT)
+    for name in (*PACKAGES, *(word for word in sys.argv[1:] if word != "--probed")):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     answers = os.fdopen(os.dup(1), "w")

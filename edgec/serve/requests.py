@@ -81,8 +81,10 @@ def request_of(body: Any, model: LanguageModel, name: str, is_chat: bool) -> Req
         raise BadRequestError("this is no text, and no list of texts", "stop")
     options = body.get("stream_options") or {}
     is_stream = body.get("stream") or False
-    if not isinstance(is_stream, bool) or not isinstance(options, dict):
+    if not isinstance(is_stream, bool):
         raise BadRequestError("true or false are allowed", "stream")
+    if not isinstance(options, dict):
+        raise BadRequestError("this is no JSON object", "stream_options")
     try:
         Sampling(**drawing).check()
         generation = (

@@ -21,8 +21,9 @@ from benchmarks.trust.equivalent import REASONS
 from benchmarks.trust.faults import KINDS, plan
 from benchmarks.trust.mutants import everywhere, mutants
 from benchmarks.trust.mutation import KILLED, LIVED, UNREACHED, chosen, planted
-from benchmarks.trust.near import near
+from benchmarks.trust.near import alike, near
 from benchmarks.trust.page import kept, page, sampled
+from benchmarks.trust.probes import Probes
 from benchmarks.trust.warm import Warm
 from edgec.resources import data_folder
 
@@ -59,6 +60,7 @@ def test_every_mutant_is_one_change_that_python_reads(tmp_path: Path) -> None:
         ("def seconds_of(a) -> float:\n    return 3e-5\n", "prices"),
         ("def f(a):\n    return a < 1e-6\n", "chance"),
         ("def f(a):\n    return bool(a.get('sorted', 1))\n", "truth"),
+        ("def f(a):\n    return a.reshape(-1)\n", "rest"),
         ("def f(a):\n    assert a.b and (a.c < a.d and a.e)\n", "asserted"),
     ],
 )
@@ -66,9 +68,9 @@ def test_equivalent_places_have_no_mutants(text: str, reason: str, tmp_path: Pat
     assert reason in REASONS
     (tmp_path / "m.py").write_text(text, encoding="utf-8")
     found = mutants(tmp_path, "m.py")
-    assert {m.kind for m in found} <= ({"constant"} if reason == "chance" else set())
+    assert {m.kind for m in found} <= {"chance": {"constant"}, "rest": {"sign"}}.get(reason, set())
     like = {"drawn(random": "drawn(x", "progress(": "store(", "frozen": "other", "SECONDS": "LANES", "1e-6": "1.0"}
-    like |= {"HALVINGS": "LANES", "seconds_of": "width_of", "assert": "return"}
+    like |= {"HALVINGS": "LANES", "seconds_of": "width_of", "assert": "return", "reshape": "take"}
     for old, new in {**like, "bool(": "int("}.items():
         text = text.replace(old, new)
     (tmp_path / "m.py").write_text(text, encoding="utf-8")
@@ -85,6 +87,16 @@ def test_the_nearest_test_files() -> None:
     sources = [p.relative_to(root) for p in (root / "edgec").rglob("*.py") if p.name != "__init__.py"]
     without = [str(p) for p in sources if len(p.parts) > 2 and not near(root, str(p))]
     assert len(without) < 0.1 * len(sources)
+
+
+def test_files_that_share_rare_words_with_a_function(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    texts = {"probits": "probit plain", "others": "plain other", "logits": "logit plain", "more": "plain"}
+    for name, text in texts.items():
+        (tmp_path / "tests" / f"test_{name}.py").write_text(text)
+    (tmp_path / "m.py").write_text("def f(plain):\n    return probit\n\n\ndef g(plain):\n    return logit\n")
+    assert alike(tmp_path, "m.py", 2) == ["tests/test_probits.py", "tests/test_logits.py"]
+    assert alike(tmp_path, "m.py", 6) == ["tests/test_logits.py", "tests/test_probits.py"]
 
 
 def test_a_mutant_leaves_no_trace(tmp_path: Path) -> None:
@@ -111,6 +123,35 @@ def test_a_line_of_no_function_is_minded_by_any_test_of_the_file(tmp_path: Path)
     covered = Covering(1, {"a::first": 0.1, "b::other": 0.2}, {"m.py": {1: ["a::first"], 5: ["b::other"]}})
     by_line = {m.line: chosen(m, covered, tmp_path, 2.0) for m in mutants(tmp_path, "m.py")}
     assert by_line == {1: ["a::first", "b::other"], 5: ["b::other"]}
+
+
+STRETCHES = '''"""A module."""
+def f(a):
+    """A docstring that is kept."""
+    total = 1
+    if a > 1:
+        return lambda: a
+    for k in range(a):
+        def inner(k):
+            nonlocal total
+            total += k
+        inner(k)
+    else:
+        total = -total
+    return total
+'''
+
+
+def test_probes_tell_the_lines_that_ran() -> None:
+    probes = Probes()
+    scope: dict[str, Any] = {"__ran__": probes.ran}
+    exec(probes.compiled(STRETCHES.encode(), "m.py"), scope)
+    by_argument = {}
+    for a in (2, 1, 0):
+        scope["f"](a)
+        by_argument[a] = sorted(line for k in probes.taken() for line in probes.places[k][1])
+    assert by_argument == {2: [4, 5, 6], 1: [4, 5, *range(7, 15)], 0: [4, 5, 7, 12, 13, 14]}
+    assert scope["f"].__doc__ == "A docstring that is kept." and not probes.taken()
 
 
 def test_files_of_tests_come_in_turns_the_narrowest_first() -> None:

@@ -13,6 +13,8 @@ from convnet import convnet
 
 import edgec
 from edgec import ops
+from edgec.check.bisect import locate
+from edgec.check.ledger import Entry
 from edgec.check.reference import Reference
 from edgec.compress import Compressed
 from edgec.frontend.onnx import call as registry
@@ -96,3 +98,11 @@ def test_emit(tmp_path: Path) -> None:
 def test_nothing_to_locate(tmp_path: Path) -> None:
     checked = edgec.check(convnet(), locate=True, reproducer=tmp_path / "found", samples=1)
     assert checked.ok and checked.located is None and not (tmp_path / "found").exists()
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-4])
+def test_an_error_as_large_as_the_tolerance_is_none(tolerance: float) -> None:
+    built: Any = None  # which nothing looks at
+    entries = tuple(Entry(stage, 0.1, tolerance, 0.0, "y", 0.1) for stage in ("import", "fuse", "emit"))
+    found = locate(built, entries, {}, tolerance, None, lambda *_: None)
+    assert (found.stage, found.nodes, found.reproducer) == ("none", (), None) and "within tolerance" in found.notes[0]

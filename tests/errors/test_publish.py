@@ -69,6 +69,13 @@ def _publish(folder: Path, k: int, begin: object) -> None:
         publish_files(files_of(f"{k} {n}"), folder)
 
 
+def test_folders_in_folders(tmp_path: Path) -> None:
+    assert not publish_files({**files_of("1"), "b/c/d": b"2", "b/e": b"3"}, tmp_path / "out")
+    assert publish_files({**files_of("4"), "b/c/d": b"5"}, tmp_path / "out")
+    found = {p.relative_to(tmp_path).as_posix(): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    assert found["out/a"] == b"4" and found["out/b/c/d"] == b"5"
+
+
 def test_several_builds_into_one_folder(tmp_path: Path) -> None:
     """They failed with errors of the system, where one removed what the other was about to replace."""
     context = multiprocessing.get_context("fork")

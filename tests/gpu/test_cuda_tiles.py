@@ -65,3 +65,13 @@ def test_weights_that_lie_tile_by_tile(element: str, tmp_path: Path, monkeypatch
     allowed = 2e-3 if element == "s8" else TOLERANCE[precision]
     told = {name: difference(got, want[name], allowed) for name, got in network(given).items()}
     assert {name: what for name, what in told.items() if what} == {}, f"seed {SEED}"
+
+
+@pytest.mark.parametrize("element, size", [("f16", 2), ("s8", 1), ("tf32", 4)])
+def test_shared_memory_has_rows_apart_and_a_gate_for_each_stage(element: str, size: int) -> None:
+    """Rows are 16 bytes longer than what is read of them, but those that one copy brings as a whole behind a gate."""
+    tile = TensorTile(32, 64, 64, 1, 2, 1, 3, 1, element)
+    apart = 3 * (32 + 64) * (64 * size + 16)
+    assert tile.shared_bytes == apart
+    assert replace(tile, whole=True).shared_bytes == apart - 3 * 64 * 16 + 3 * 8
+    assert replace(tile, slices=9).shared_bytes == max(apart, 8 * 32 * 64 * 4)  # sums of eight sets of warps

@@ -12,6 +12,7 @@ Array = np.ndarray
 WINDOWS: tuple[dict[str, Any], ...] = (
     {"kernel": (3, 2), "strides": (2, 1), "dilations": (1, 2), "before": (1, 0), "places": (3, 4), "columns": 14},
     {"kernel": (2, 2), "strides": (1, 1), "dilations": (1, 1), "before": (-1, 2), "places": (3, 8), "columns": 8},
+    {"kernel": (3, 1), "strides": (1, 1), "dilations": (3, 1), "before": (1, 0), "places": (2, 5), "columns": 7},
 )
 
 

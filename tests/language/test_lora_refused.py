@@ -40,7 +40,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
         ({"modules_to_save": ["lm_head"]}, "'modules_to_save' is set"),
         ({"layer_replication": [[0, 1]]}, "'layer_replication' is set"),
         ({"lora_bias": True}, "'lora_bias' is set"),
-        ({"init_lora_weights": "pissa"}, "began with 'pissa'"),
+        *(({"init_lora_weights": start}, "began with") for start in ("pissa", "loftq", "olora", "", 0, 1, [True])),
         ({"r": 8}, "has rank 3, and the description says 8"),
         ({"r": "3"}, "'r' is"),
         ({"lora_alpha": True}, "'lora_alpha' is"),
@@ -53,6 +53,11 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 def test_descriptions(config: dict[str, Any], message: str, layout: Layout, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=message):
         read(files.peft_folder(tmp_path / "a", FOUND, **config), layout)
+
+
+@pytest.mark.parametrize("start", [True, False, None, "gaussian", "eva", "orthogonal"])
+def test_beginnings_that_leave_the_model_as_it_is(start: object, layout: Layout, tmp_path: Path) -> None:
+    read(files.peft_folder(tmp_path / "a", FOUND, init_lora_weights=start), layout)
 
 
 def changed(**changes: np.ndarray | None) -> plain.Arrays:
