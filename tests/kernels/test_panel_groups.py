@@ -50,6 +50,8 @@ def graphs() -> Iterator[tuple[str, Graph]]:
 
 
 CASES = dict(graphs())
+#: Cases whose products need not have groups.
+OTHERS = ("long, few rows", "one for several")
 
 
 def schedules(g: Graph, device: str = "x86_64_avx2", cache: int = CACHE) -> list[Contract]:
@@ -74,9 +76,7 @@ def test_results_and_bits_on_several_threads(tmp_path: Path) -> None:
             assert all(np.array_equal(several[key], got[key]) for key in got), (name, threads)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CASES if not name.startswith("drawn") and name not in ("long, few rows", "one for several")]
-)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in OTHERS and not name.startswith("drawn")])
 def test_a_group_stays_in_its_share_of_the_cache(name: str) -> None:
     (found,) = schedules(CASES[name])
     assert found.l_mode == "gathered" and found.panel_group > 1 and found.panel_first
