@@ -46,6 +46,7 @@ def attention_statistics(query: Tensor, key: Tensor, *mask: Tensor, scale: float
         partial(_statistics, scale),
         tasks=prod(outer),
         steps=prod(outer) * m * n * (2 * k + 8),
+        on_lanes=True,
         sizes={"m": m, "n": n, "k": k, **_places(outer, mask)},
         narrow=frozenset({0, 1}),
     )
@@ -98,6 +99,7 @@ def attention_gradients(
         partial(_computed, scale, of_query, of_key, bool(statistics), parts),
         tasks=heads * parts,
         steps=heads * m * n * (4 * k + 3 * d + 16),
+        on_lanes=True,
         scratch=4 * queries * (k + d + (n if n <= KEPT else KEYS) + KEYS + 4),
         sizes={
             "queries": queries,

@@ -6,16 +6,21 @@ import numpy as np
 import pytest
 from attention_cases import attention, heads
 from chance import SEED
+from compiled import program_of
 from small_graphs import arrays, doubled, graph, number, softmax, transpose, value, weights
 
 from edgec import ops, pipeline
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.differentiate import gradients
 from edgec.differentiate.attention import Blocks
 from edgec.errors import ModelError
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
 from edgec.options import resolve
-from edgec.schedule.program import Program
+from edgec.report.kernels import kernel_cost
+from edgec.report.predicted import predicted_seconds
+from edgec.schedule.program import Kernel, Program
 
 M, N = 130, 101
 CAUSAL = np.tri(M, N, dtype=bool)
@@ -134,3 +139,27 @@ def test_operands_that_do_not_fit() -> None:
         ops.node("attention_gradients", q, k, v, g, p, value("mask", 2, M, N + 1))
     with pytest.raises(ModelError, match="of the statistics of attention"):
         ops.node("attention_statistics", q, v)
+
+
+@pytest.mark.parametrize("name", ["x86_64_avx512", "raspberry_pi_5", "generic"])
+def test_the_price_is_that_of_sums_on_lanes(name: str) -> None:
+    """Gradients of attention cost at most four times what a product of as many FLOPs does, and more than that."""
+    device = load_device(name)
+    (of_heads,) = kernels(
+        graph(
+            ops.node(
+                "attention_gradients",
+                *(value(n, 12, 256, 64) for n in ("q", "k", "v", "g")),
+                value("p", 12, 256),
+            )
+        ),
+        device,
+    )
+    (of_product,) = kernels(graph(ops.node("matmul", value("a", 12, 256, 64), value("b", 12, 64, 256))), device)
+    for_each = predicted_seconds(of_heads, device) / kernel_cost(of_heads)["flops"]
+    of_sums = predicted_seconds(of_product, device) / kernel_cost(of_product)["flops"]
+    assert of_sums < for_each < 4 * of_sums
+
+
+def kernels(g: Graph, device: Device) -> list[Kernel]:
+    return list(program_of(g, device).kernels)
