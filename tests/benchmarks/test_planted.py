@@ -260,10 +260,10 @@ def test_files_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_left_out_leaves_nothing_behind(tmp_path: Path) -> None:
     """Fixtures of a file are taken down although its last tests do not begin."""
     text = "import pytest, time\n@pytest.fixture(scope='module')\ndef x():\n    yield 1\n"
-    tests = "".join(f"def test_{k}(x):\n    sum(range(3_000_000))\n" for k in range(4))
+    tests = "".join(f"def test_{k}(x):\n    sum(range(3_000_000))\n" for k in range(8))
     for name in "abc":
         (tmp_path / f"test_{name}.py").write_text(text + tests)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.trust.limited", "--begin-within", "0.03"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.trust.limited", "--begin-within", "0.2"]
     ran = subprocess.run(
         [*command, "-p", "no:cacheprovider", str(tmp_path)], capture_output=True, text=True, check=False,
         cwd=Path(limited.__file__).parents[2],
