@@ -3,7 +3,7 @@ planned alone and together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -25,6 +25,8 @@ from tests.chance import RANDOM
 
 ROWS, WIDTH = 64, 128
 ROW_BYTES = 4 * WIDTH
+#: Bytes of the labels of all rows in 32 bits, which lanes compare with.
+LABELS = 4 * ROWS
 
 
 def _softmax(x: Value) -> Value:
@@ -69,12 +71,12 @@ def _inputs(node: Node) -> tuple[Node, ...]:
     return tuple(n for n in Graph((), (("y", node),)).nodes() if n.op == "input")
 
 
-def _holds(result: Node) -> None:
-    """One kernel, beside which no row is stored, and that computes what the graph means."""
+def _holds(result: Node, beside: int = 0) -> None:
+    """One kernel, beside which no row is stored but so many bytes, and that computes what the graph means."""
     graph = Graph(_inputs(result), (("y", result),))
     program = _program(graph)
     assert len(program.kernels) == 1
-    assert program.arena_bytes <= ROW_BYTES
+    assert program.arena_bytes <= ROW_BYTES + beside
     given = _given(graph)
     np.testing.assert_allclose(run_program(program, given)["y"], evaluate.run(graph, given)["y"], rtol=1e-4, atol=1e-5)
 
@@ -93,8 +95,8 @@ def test_one_kernel_a_direction(made: Callable[[Value], Value]) -> None:
 def test_cross_entropy() -> None:
     target = placeholder("target", Type("i64", (ROWS,)))
     cost = LOSSES["cross_entropy"].compute(Value(_x()), Value(target), 1)
-    _holds(cost.loss.node)
-    _holds(cost.slope.node)
+    _holds(cost.loss.node, LABELS)
+    _holds(cost.slope.node, LABELS)
 
 
 def _apart(graph: Graph) -> Graph:
@@ -103,14 +105,16 @@ def _apart(graph: Graph) -> Graph:
     return recomputed(alone, [graph.outputs[0][1]], Recomputing())
 
 
-def _hold_together(forward: Node, backward: Node) -> None:
-    """Two kernels for both, which store nothing in between, and compute what the graph means."""
+def _hold_together(forward: Node, backward: Node, first: Sequence[int] = ()) -> None:
+    """Two kernels for both, which store nothing in between, and compute what the graph means; behind others, whose
+    results have so many elements, which are what beside rows is stored."""
     outputs = (("y", forward), ("dx", backward))
     ends = Graph((), outputs)
     graph = _simplified(Graph(tuple(n for n in ends.nodes() if n.op == "input"), outputs))
     program = _scheduled(_apart(graph))
-    assert len(program.kernels) == 2
-    assert program.arena_bytes <= ROW_BYTES
+    assert [k.block.output.type.elements for k in program.kernels[:-2] if k.block is not None] == [*first]
+    assert len(program.kernels) == 2 + len(first)
+    assert program.arena_bytes <= ROW_BYTES + 4 * sum(first)
     given = _given(graph)
     found, wanted = run_program(program, given), evaluate.run(graph, given)
     for name in ("y", "dx"):
@@ -139,7 +143,7 @@ def test_both_directions_together(made: Callable[[Value], Value]) -> None:
 def test_cross_entropy_together() -> None:
     target = placeholder("target", Type("i64", (ROWS,)))
     cost = LOSSES["cross_entropy"].compute(Value(_x()), Value(target), 1)
-    _hold_together(cost.loss.node, cost.slope.node)
+    _hold_together(cost.loss.node, cost.slope.node, first=[ROWS])
 
 
 def test_weights_of_a_normalization_have_a_kernel_of_their_own() -> None:
