@@ -41,9 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Recorder:
-    """What ran, by test, while pytest runs; written at the end of the session.
+    """Stretches that ran, by test, while pytest runs; written at the end of the session.
 
-    What a fixture runs that several tests share belongs to each of them.
+    Those that a fixture of several tests runs belong to each of these tests.
     """
 
     def __init__(self, target: Path) -> None:

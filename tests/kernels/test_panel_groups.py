@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled import compile_graphs, program_of, target
-from small_graphs import doubled, graph, transpose, value
+from compiled import program_of, target
+from several_threads import hold_on_threads
+from small_graphs import graph, transpose, value
 
 from edgec import ops
 from edgec.device.load import load_device
-from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.schedule.contract.contract import GROUPS, Contract
 
@@ -60,20 +60,7 @@ def schedules(g: Graph, device: str = "x86_64_avx2", cache: int = CACHE) -> list
 
 
 def test_results_and_bits_on_several_threads(tmp_path: Path) -> None:
-    random, device = np.random.default_rng(4), replace(load_device("host"), l2_bytes=CACHE)
-    for name, compiled in compile_graphs(CASES, tmp_path, device=device, threads=5).items():
-        assert not isinstance(compiled, Exception)
-        given = {
-            str(n.attributes["name"]): random.uniform(-1, 1, n.type.shape).astype(np.float32)
-            for n in CASES[name].inputs
-        }
-        exact = evaluate.run(doubled(CASES[name]), {k: v.astype(np.float64) for k, v in given.items()})
-        got = compiled(given)
-        for key, want in exact.items():
-            assert np.abs(got[key] - want).max() < 3e-6 * np.abs(want).max(), name
-        for threads in (2, 5):
-            several = compiled(given, threads=threads)
-            assert all(np.array_equal(several[key], got[key]) for key in got), (name, threads)
+    hold_on_threads(CASES, tmp_path, (2, 5), replace(load_device("host"), l2_bytes=CACHE))
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in OTHERS and not name.startswith("drawn")])

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled import compile_graphs, program_of, target, write_graphs
-from small_graphs import conv, doubled, graph, transpose, value
+from compiled import program_of, target, write_graphs
+from several_threads import hold_on_threads
+from small_graphs import conv, graph, transpose, value
 
 from edgec import ops
-from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
 from edgec.schedule.contract.contract import Contract
 from edgec.schedule.contract.passes import tasks_of_pass
@@ -65,19 +65,7 @@ def schedules(g: Graph) -> list[Contract]:
 
 
 def test_results_and_bits_on_several_threads(tmp_path: Path) -> None:
-    random = np.random.default_rng(4)
-    for name, compiled in compile_graphs(CASES, tmp_path).items():
-        assert not isinstance(compiled, Exception)
-        given = {
-            str(n.attributes["name"]): random.uniform(-1, 1, n.type.shape).astype(np.float32)
-            for n in CASES[name].inputs
-        }
-        exact = evaluate.run(doubled(CASES[name]), {k: v.astype(np.float64) for k, v in given.items()})
-        got = compiled(given)
-        for key, want in exact.items():
-            assert np.abs(got[key] - want).max() < 3e-6 * np.abs(want).max(), name
-        several = compiled(given, threads=2)
-        assert all(np.array_equal(several[key], got[key]) for key in got), name
+    hold_on_threads(CASES, tmp_path)
 
 
 def test_parts_pass_over_tasks_and_columns_are_joined() -> None:
