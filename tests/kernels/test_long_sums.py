@@ -18,7 +18,7 @@ from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node, constant
 from edgec.schedule import row
 from edgec.schedule.added import Added
-from edgec.schedule.contract import contract
+from edgec.schedule.contract import cheapest, contract
 from edgec.schedule.contract.parts import LONG, TERMS, even_parts, parts_of_long
 from edgec.schedule.contract.winograd import Winograd
 
@@ -74,7 +74,7 @@ def test_long_sums_round_off_little(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """A third of what one chain of additions rounds off, or less; of fewer products, transforms round off more."""
     found = errors(tmp_path)
     (once := tmp_path / "in one chain").mkdir()
-    for module in (contract, winograd_view, row):
+    for module in (cheapest, winograd_view, row):
         monkeypatch.setattr(module, "parts_of_long", lambda extents: None)
     chains = errors(once)
     for name, error in found.items():
