@@ -35,6 +35,7 @@ from edgec.ir.types import Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu import contract as scheduler
 from edgec.schedule.gpu import tiles
+from edgec.schedule.gpu.tile import AnyTile
 from edgec.schedule.options import ScheduleOptions
 
 #: (rows, columns, depth)
@@ -76,7 +77,7 @@ def graph(shape: tuple[int, int, int], kind: str, count: int) -> Graph:
     return Graph((given,), tuple(outputs), {}, {})
 
 
-def offers(shape: tuple[int, int, int], kind: str, device: Device, every: bool) -> list[tiles.AnyTile]:
+def offers(shape: tuple[int, int, int], kind: str, device: Device, every: bool) -> list[AnyTile]:
     rows, columns, depth = shape
     element = "s8" if kind == "s8" else ""
     chosen = tiles.tile_for(1, rows, columns, depth, device, element, True)
@@ -93,9 +94,7 @@ def offers(shape: tuple[int, int, int], kind: str, device: Device, every: bool) 
     return list(dict.fromkeys(found))
 
 
-def made(
-    shape: tuple[int, int, int], kind: str, device: Device, folder: Path, wanted: list[tiles.AnyTile]
-) -> list[int]:
+def made(shape: tuple[int, int, int], kind: str, device: Device, folder: Path, wanted: list[AnyTile]) -> list[int]:
     """A compiled project with a kernel for every tile; the numbers of their launches."""
     left = list(wanted)
     scheduler.tile_for = lambda *_: left.pop(0)  # type: ignore[assignment]

@@ -49,6 +49,8 @@ from edgec.ir.types import Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu import contract as scheduler
 from edgec.schedule.gpu import tiles, two_of_four
+from edgec.schedule.gpu.tile import TensorTile
+from edgec.schedule.gpu.tile_cycles import cycles
 from edgec.schedule.options import ScheduleOptions
 
 #: (rows, columns, depth), or (height and width, inputs, outputs, width of the window, stride) of a convolution.
@@ -163,13 +165,13 @@ def graph(shape: tuple[int, ...], kind: str, count: int) -> Graph:
     return Graph((x,), tuple(outputs), {}, {})
 
 
-def offers(shape: tuple[int, ...], kind: str, device: Device, count: int) -> list[tiles.TensorTile]:
+def offers(shape: tuple[int, ...], kind: str, device: Device, count: int) -> list[TensorTile]:
     """The tiles that are timed: dense ones, the scheduler's first, then those for 2:4."""
     element = "s8" if kind == "int8" else tiles.multiplied(device)
     size = (1, *sizes(shape))
     dense = tiles.tiles_for(*size, device, element, True)[:count]
     sparse = two_of_four.sparse_tiles_for(*size, device, element, 16)
-    found: dict[tuple[int, int, int], tiles.TensorTile] = {}
+    found: dict[tuple[int, int, int], TensorTile] = {}
     for t in sparse:  # of one tile the best split, so that shapes are tried
         found.setdefault((t.m, t.n, t.k), t)
     return [*dense, *list(found.values())[: 2 * count]]  # type: ignore[list-item]
@@ -197,7 +199,7 @@ def made(name: str, device: Device, folder: Path, count: int, compiler: str | No
     return [
         {
             "tile": t.name, "two_of_four": t.two_of_four, "launch": k,
-            "predicted_us": round(tiles.cycles(t, *size, device) / clock, 2),
+            "predicted_us": round(cycles(t, *size, device) / clock, 2),
         }
         for t, k in zip(wanted, launches)
     ]  # fmt: skip

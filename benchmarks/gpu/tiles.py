@@ -34,6 +34,7 @@ from edgec.ir.types import Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu import contract as scheduler
 from edgec.schedule.gpu import tiles
+from edgec.schedule.gpu.tile import AnyTile
 from edgec.schedule.gpu.variants import TILES
 from edgec.schedule.options import ScheduleOptions
 
@@ -46,10 +47,10 @@ SHAPES = (
 )  # fmt: skip
 
 
-def offers(shape: tuple[int, int, int], device: Device) -> list[tiles.AnyTile]:
+def offers(shape: tuple[int, int, int], device: Device) -> list[AnyTile]:
     """The tiles and splits worth timing: neither a handful of groups, nor many more than the machine holds at once."""
     rows, columns, depth = shape
-    found: list[tiles.AnyTile] = []
+    found: list[AnyTile] = []
     for offer in tiles.offers(columns, depth, device, "", True):
         count = ceil(rows / offer.m) * ceil(columns / offer.n)
         for split in tiles.SPLITS:

@@ -26,7 +26,8 @@
       const ec_int ${row} = ${number}, ${along} = ${at} + column;
       (void)${row};
 //%   if swizzled
-      ${element} *const to = ${target} + ${"column / 64 * %d + " % (rows * 64) if columns > 64}row * 64 + (column % 64 ^ row % 8 * 8);
+//%     set width = 8 * chunk
+      ${element} *const to = ${target} + ${"column / %d * %d + " % (width, rows * width) if columns > width}row * ${width} + (column % ${width} ^ row % 8 * ${chunk});
 //%   else
       ${element} *const to = ${target} + row * ${pitch} + column;
 //%   endif

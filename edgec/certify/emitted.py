@@ -11,7 +11,7 @@ from edgec.ir.types import FLOATS
 from edgec.options import Options
 from edgec.options.dispatch import require_one
 from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.tiles import TensorTile
+from edgec.schedule.gpu.tile import TensorTile
 from edgec.schedule.gpu.vector import GpuVector
 from edgec.schedule.order import is_sum, orders_of
 from edgec.schedule.program import Kernel, Program

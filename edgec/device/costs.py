@@ -214,6 +214,42 @@ class TensorTileCosts:
 
 
 @dataclass(frozen=True)
+class GroupTileCosts:
+    """A tile of a matmul that groups of four warps multiply from shared memory, in cycles."""
+
+    fmas: float
+    """Multiply-adds of fp16 a cycle."""
+    full_warps: float
+    """Warps that reach that rate."""
+    narrow: float
+    """The share of that rate that tiles of at most 64 columns reach."""
+    l2_bytes: float
+    """Bytes a cycle from the L2 cache."""
+    bulk_start: float
+    """A thread block, until it has asked for tiles of the weights that are copied as a whole."""
+    bulk_latency: float
+    """Such a copy."""
+    bulk_bytes: float
+    """Cost of a byte of such a tile, over that of one copied by threads."""
+    round: float
+    """The barrier of a round."""
+    copy: float
+    """A copy of 16 bytes that a thread issues."""
+    start: float
+    """A thread block, until its first operands have arrived."""
+    store: float
+    """A result that a thread stores."""
+    cluster: float
+    """Synchronizing the thread blocks of a cluster that share a tile."""
+    cluster_part: float
+    """The same for each of them."""
+    cluster_share: float
+    """The share of the multiprocessors that clusters can fill: each lies within one part of the GPU."""
+    add_remote_part: float
+    """Adding one partial sum from the shared memory of another thread block of the cluster."""
+
+
+@dataclass(frozen=True)
 class Costs:
     """All fitted costs of a device, a table each."""
 
@@ -228,6 +264,7 @@ class Costs:
     tensor_tile: TensorTileCosts
     tensor_tile_fp32: TensorTileCosts
     """The same of fp32, each product as three of TF32."""
+    group_tile: GroupTileCosts
 
 
 _RECORDS: Mapping[str, Any] = get_type_hints(Costs)

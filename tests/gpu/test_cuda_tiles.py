@@ -16,7 +16,7 @@ from edgec.device.load import load_device
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, constant
 from edgec.schedule.gpu import contract
-from edgec.schedule.gpu.tiles import TensorTile
+from edgec.schedule.gpu.tile import TensorTile
 
 #: (rows, columns, warps along both, slices, steps of 32 bytes a round, stages, parts of the sum)
 TILES = (

@@ -18,7 +18,7 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.tiles import TensorTile
+from edgec.schedule.gpu.tile import TensorTile
 from edgec.schedule.turned import with_turned_copies
 
 SIZES = ((64, 72, 100), (24, 40, 33), (96, 17, 50), (17, 96, 50), (130, 68, 64))

@@ -30,7 +30,7 @@ from edgec.schedule.build import schedule
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu.choose import choose
 from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.tiles import TensorTile
+from edgec.schedule.gpu.tile import TensorTile
 from edgec.schedule.gpu.two_of_four import packed, sparse_offers
 from edgec.schedule.gpu.variants import proposed
 from edgec.schedule.options import ScheduleOptions

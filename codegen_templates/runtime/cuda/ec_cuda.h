@@ -415,6 +415,7 @@ EC_DEVICE void ec_group_commit(void) {}
 template <int COMMITS> EC_DEVICE void ec_group_wait(void) {}
 template <int WIDE> EC_DEVICE void ec_group_settled(float (&)[WIDE][4]) {}
 template <int WIDE> EC_DEVICE void ec_group_settled(unsigned (&)[WIDE][4]) {}
+template <int WIDE> EC_DEVICE void ec_group_settled(int (&)[WIDE][4]) {}
 #elif !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 EC_DEVICE unsigned char *ec_aligned(unsigned char *p) { return p + (-(unsigned)__cvta_generic_to_shared(p) & 1023u); }
 EC_DEVICE void ec_group_sees_copies(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -428,6 +429,10 @@ template <int WIDE> EC_DEVICE void ec_group_settled(float (&x)[WIDE][4]) {
   for (int i = 0; i < WIDE * 4; ++i) asm volatile("" : "+f"(x[i / 4][i % 4]) :: "memory");
 }
 template <int WIDE> EC_DEVICE void ec_group_settled(unsigned (&x)[WIDE][4]) {
+#pragma unroll
+  for (int i = 0; i < WIDE * 4; ++i) asm volatile("" : "+r"(x[i / 4][i % 4]) :: "memory");
+}
+template <int WIDE> EC_DEVICE void ec_group_settled(int (&x)[WIDE][4]) {
 #pragma unroll
   for (int i = 0; i < WIDE * 4; ++i) asm volatile("" : "+r"(x[i / 4][i % 4]) :: "memory");
 }

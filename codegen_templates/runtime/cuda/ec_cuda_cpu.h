@@ -361,14 +361,21 @@ template <bool TURNED> static inline uint16_t ec_group_bits(const uint16_t *p, u
   memcpy(&bits, (const void *)(at ^ (at >> 7 & 7) << 4), 2);
   return bits;
 }
-template <int WIDE, bool S_TURNED, bool L_TURNED, float (*NUMBER)(uint16_t)>
-static inline __attribute__((unused)) void ec_group_multiply_on_cpu(float (&sums)[WIDE][4], const uint16_t *s, const uint16_t *l) {
+/* The byte of step ``k`` of a row of such a factor, k innermost. */
+template <class Byte> static inline int ec_group_byte(const unsigned char *p, unsigned row, unsigned k) {
+  const uintptr_t at = (uintptr_t)p + row * 128 + k;
+  return (int)*(const Byte *)(const void *)(at ^ (at >> 7 & 7) << 4);
+}
+/* sums += STEPS steps of the sum of a group's 64 rows and 8 * WIDE columns; s and l give a row's, and a column's, number of a
+ * step. */
+template <int WIDE, unsigned STEPS, class Sum, class S, class L>
+static inline void ec_group_multiply_on_cpu(Sum (&sums)[WIDE][4], S s, L l) {
   const unsigned thread = ec_fibers::all().thread.x, lane = thread % 32, first = thread / 32 % 4 * 16 + lane / 4;
-  float rows[2][16];
-  for (unsigned k = 0; k < 32; ++k) rows[k / 16][k % 16] = NUMBER(ec_group_bits<S_TURNED>(s, first + k / 16 * 8, k % 16));
+  Sum rows[2][STEPS];
+  for (unsigned k = 0; k < 2 * STEPS; ++k) rows[k / STEPS][k % STEPS] = s(first + k / STEPS * 8, k % STEPS);
   for (unsigned i = 0; i < WIDE * 2; ++i)
-    for (unsigned k = 0; k < 16; ++k) {
-      const float x = NUMBER(ec_group_bits<L_TURNED>(l, i / 2 * 8 + lane % 4 * 2 + i % 2, k));
+    for (unsigned k = 0; k < STEPS; ++k) {
+      const Sum x = l(i / 2 * 8 + lane % 4 * 2 + i % 2, k);
       sums[i / 2][i % 2] += rows[0][k] * x;
       sums[i / 2][i % 2 + 2] += rows[1][k] * x;
     }

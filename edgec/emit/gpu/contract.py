@@ -12,7 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, most
 from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.tiles import AnyTile, TensorTile
+from edgec.schedule.gpu.tile import AnyTile, TensorTile
 from edgec.schedule.program import Buffer
 
 

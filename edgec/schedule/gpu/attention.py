@@ -22,7 +22,8 @@ from edgec.schedule.attention.mask import by_position
 from edgec.schedule.attention.relative_bias import as_toeplitz
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
-from edgec.schedule.gpu.tiles import SWIZZLED, Element, has_tensor_cores, multiplied
+from edgec.schedule.gpu.tile import SWIZZLED
+from edgec.schedule.gpu.tiles import Element, has_tensor_cores, multiplied
 from edgec.schedule.program import Buffer
 
 #: Rows of a tensor core instruction; queries and keys of one thread without tensor cores.

@@ -37,17 +37,9 @@ from edgec.schedule.gpu.kernel import (
 )
 from edgec.schedule.gpu.product import Loops, Signs, apart_from_signs, product_of
 from edgec.schedule.gpu.sparse import without_zeros
-from edgec.schedule.gpu.tiles import (
-    AnyTile,
-    TensorTile,
-    Tile,
-    cycles,
-    has_tensor_cores,
-    is_cluster,
-    offers,
-    tile_for,
-    turned,
-)
+from edgec.schedule.gpu.tile import AnyTile, TensorTile, Tile
+from edgec.schedule.gpu.tile_cycles import cycles, is_cluster
+from edgec.schedule.gpu.tiles import has_tensor_cores, offers, tile_for, turned
 from edgec.schedule.gpu.two_of_four import packed, with_two_of_four
 from edgec.schedule.offer import SparseOffer
 from edgec.schedule.program import Buffer

@@ -20,7 +20,7 @@ from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.schedule.flat import Flat
 from edgec.schedule.gpu.kernel import LANES, GpuKernel, Prefetch
 from edgec.schedule.gpu.loops import GROUP
-from edgec.schedule.gpu.tiles import CLUSTER
+from edgec.schedule.gpu.tile_cycles import CLUSTER
 from edgec.schedule.program import Buffer
 
 #: Keys that a block takes at a time, most queries that share them, and blocks that share the keys of a batch.

@@ -16,7 +16,7 @@ from edgec.ir.nest import most
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce, threads_of
-from edgec.schedule.gpu.tiles import TensorTile
+from edgec.schedule.gpu.tile import TensorTile
 from edgec.schedule.gpu.together import joined
 from edgec.schedule.program import Buffer, Kernel
 

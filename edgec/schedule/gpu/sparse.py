@@ -24,7 +24,9 @@ from edgec.schedule.contract.sparse import is_sparse
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.gpu.kernel import FEW_ROWS
 from edgec.schedule.gpu.product import Product
-from edgec.schedule.gpu.tiles import AnyTile, cycles, tile_for
+from edgec.schedule.gpu.tile import AnyTile
+from edgec.schedule.gpu.tile_cycles import cycles
+from edgec.schedule.gpu.tiles import tile_for
 from edgec.schedule.offer import SparseOffer
 
 #: Widths of panels that are tried: those of tiles.

@@ -21,7 +21,8 @@ from edgec.ir.vector import HALF
 from edgec.ops import graphs
 from edgec.rewrite.facts import is_static
 from edgec.schedule.gpu.contract import COPIES
-from edgec.schedule.gpu.tiles import cycles, has_tensor_cores, multiplied, tile_for
+from edgec.schedule.gpu.tile_cycles import cycles
+from edgec.schedule.gpu.tiles import has_tensor_cores, multiplied, tile_for
 
 #: Rows of windows are padded to a multiple of so many elements: pieces of 16 bytes, of halves too.
 PIECE = 8

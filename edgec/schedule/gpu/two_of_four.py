@@ -24,7 +24,9 @@ from edgec.schedule.contract.sparse import is_sparse
 from edgec.schedule.flat import evaluate_over, is_constant
 from edgec.schedule.gpu.kernel import FEW_ROWS
 from edgec.schedule.gpu.product import Product
-from edgec.schedule.gpu.tiles import SPLITS, AnyTile, TensorTile, cycles, has_tensor_cores, stages_of
+from edgec.schedule.gpu.tile import AnyTile, TensorTile
+from edgec.schedule.gpu.tile_cycles import cycles
+from edgec.schedule.gpu.tiles import SPLITS, has_tensor_cores, stages_of
 from edgec.schedule.offer import SparseOffer
 
 #: (rows, columns, warps along rows, along columns, slices, steps of 64 bytes of S a round) of the tiles on offer.

@@ -10,7 +10,8 @@ from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract, is_turned, pieces
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters, block_name, tiles_of
-from edgec.schedule.gpu.tiles import cycles, multiplied, tiles_for
+from edgec.schedule.gpu.tile_cycles import cycles
+from edgec.schedule.gpu.tiles import multiplied, tiles_for
 from edgec.schedule.gpu.two_of_four import is_two_of_four, sparse_tiles_for
 
 #: Tiles and blocks that are worth measuring, by the model of the device.

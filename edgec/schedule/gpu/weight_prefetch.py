@@ -14,7 +14,7 @@ from edgec.ir import expr as X
 from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.few_queries import GpuFewQueries
-from edgec.schedule.gpu.tiles import TensorTile
+from edgec.schedule.gpu.tile import TensorTile
 from edgec.schedule.gpu.together import GpuTogether
 from edgec.schedule.gpu.vector import GpuVector
 from edgec.schedule.program import Buffer, Kernel, Schedule
