@@ -26,6 +26,7 @@ from edgec.schedule.contract.lookup import decoded, in_panels, tied
 from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu.attention_gradients import OPERATORS, on_tensor_cores
+from edgec.schedule.gpu.early_launch import early_after_loops
 from edgec.schedule.gpu.levels import in_levels
 from edgec.schedule.gpu.weight_prefetch import prefetch_weights
 from edgec.schedule.halo_fill import halo_fill
@@ -195,6 +196,7 @@ def _scheduled(
     kernels = prefetch_weights(kernels, device)
     if options.in_levels:
         kernels = in_levels(kernels, pairs(plan, views))
+    kernels = early_after_loops(kernels, device)
     sizes = {s: views[n].buffer for s, n in plan.sizes.items()}
     if device.is_gpu:
         kernels = [reading(k, sizes) for k in kernels]

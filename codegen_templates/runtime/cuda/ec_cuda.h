@@ -8,7 +8,8 @@
 #include "ec_cuda_cpu.h"
 #else
 #include <cuda_runtime.h>
-/* A thread block gets more than 48 KiB of shared memory only on request. */
+/* A thread block gets more than 48 KiB of shared memory only on request. Where kernels overlap, all of them leave as little of
+ * a multiprocessor's memory to the L1 cache as they can: it is divided anew only while the multiprocessor is idle. */
 #define EC_ASK(kernel, shared) \
   ((shared) > 48 * 1024 ? (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared) : (void)0)
 #if EC_OVERLAP
@@ -30,6 +31,7 @@ static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned group
   config.attrs = attributes + (cluster == 1);
   config.numAttrs = (cluster > 1) + overlaps;
   EC_ASK(kernel, shared);
+  (void)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
   cudaLaunchKernelEx(&config, kernel, (P)arguments...);
 }
 #define EC_LAUNCH(overlaps, kernel, groups, cluster, threads, shared, stream, ...) \

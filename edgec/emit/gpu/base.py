@@ -17,7 +17,7 @@ from edgec.ir.extent import sizes
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
 from edgec.schedule.gpu.kernel import LANES, GpuKernel, Prefetch
-from edgec.schedule.gpu.loops import GROUP
+from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce
 from edgec.schedule.program import Buffer
 
 
@@ -114,7 +114,13 @@ class GpuView(View, ABC):
     @property
     def prologue(self) -> list[str]:
         """The first statements of the kernel."""
-        return ["ec_wait();", *self.size_lines]
+        return ["ec_wait();", *["ec_let_next();"] * self.starts_next, *self.size_lines]
+
+    @property
+    def starts_next(self) -> bool:
+        """May the next kernel start to wait while this one runs?"""
+        record = self.record
+        return isinstance(record, (GpuMap, GpuReduce)) and record.starts_next
 
     @property
     def size_lines(self) -> list[str]:

@@ -1,8 +1,11 @@
-"""Products of one vector that start the next kernel before the kernel before them ends.
+"""Kernels that start the next one early.
 
-A launch takes as long as a small product, so that several kernels are on their way at once; all but one of them wait. A
-large product neither needs that nor is started so early: its thread blocks would share the few multiprocessors that
-have room while others are still busy.
+Products of one vector do so before the kernel before them ends: a launch takes as long as a small product, so that
+several kernels are on their way at once; all but one of them wait. A large product neither needs that nor is started
+so early: its thread blocks would share the few multiprocessors that have room while others are still busy.
+
+Maps and reductions do so where they have at most a thread block for each multiprocessor: these leave room everywhere,
+and a product that follows asks for its weights meanwhile.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
+from edgec.device.device import Device
 from edgec.ir.nest import most
 from edgec.schedule.gpu.few_queries import GpuFewQueries
 from edgec.schedule.gpu.loops import GpuMap, GpuReduce
@@ -27,6 +31,20 @@ def early_launches(kernels: Sequence[Kernel]) -> list[Kernel]:
     """``kernels``, of which light products of one vector start light ones and attention early."""
     result = [starting_next(k) if _is_light(k) and _is_light(following) else k for k, following in pairwise(kernels)]
     return [*result, *kernels[-1:]]
+
+
+def early_after_loops(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
+    """``kernels``, of which small maps and reductions start the next one early."""
+    if device.language != "cuda" or device.gpu.compute_capability < 90:
+        return list(kernels)
+    return [_started(k, device.gpu.multiprocessors) for k in kernels]
+
+
+def _started(kernel: Kernel, groups: int) -> Kernel:
+    record = kernel.schedule
+    if not isinstance(record, (GpuMap, GpuReduce)) or record.groups > groups:
+        return kernel
+    return replace(kernel, schedule=replace(record, starts_next=True))
 
 
 def _is_light(kernel: Kernel) -> bool:

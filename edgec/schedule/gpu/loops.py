@@ -49,6 +49,14 @@ class GpuMap(GpuKernel):
     width: int
     inside: tuple[Expr, ...] = ()
     apart: bool = False
+    starts_next: bool = False  # the next kernel may start to wait while this one runs
+
+    @property
+    def groups(self) -> int:
+        """Thread blocks of a launch, at most."""
+        return -(
+            -prod(map(most, self.loops)) * (most(self.lane) // self.width if self.lane is not None else 1) // GROUP
+        )
 
     @property
     def bodies(self) -> list[Expr]:
@@ -98,6 +106,12 @@ class GpuReduce(GpuKernel):
     wide: bool = False  # a thread reads LANES neighboring results at once
     resident: int = 1  # thread blocks at work on a multiprocessor at once, which share its registers
     ahead: int | None = None  # values that a thread loads before it needs the first of them; None: any number
+    starts_next: bool = False  # the next kernel may start to wait while this one runs
+
+    @property
+    def groups(self) -> int:
+        """Thread blocks of a launch, at most."""
+        return -(-prod(map(most, self.loops)) // self.each) * self.split
 
     @property
     def bodies(self) -> list[Expr]:
