@@ -567,6 +567,38 @@ EC_DEVICE unsigned ec_four_bytes(ec_vf a) {
 }
 EC_DEVICE void ec_store_u8(unsigned char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 EC_DEVICE void ec_store_i8(signed char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
+/* Floats that a store rounds, adds the zero point to, and saturates. Those of 16 bits are far beyond all bounds. */
+struct ec_rounded { ec_vf v; int zero; };
+#ifdef EC_ON_CPU
+EC_DEVICE int ec_16_bits(float x) { return x != x ? 0 : (int)fminf(fmaxf(rintf(x), -32768.0f), 32767.0f); }
+#else
+EC_DEVICE int ec_16_bits(float x) {
+  short r;
+  asm("cvt.rni.sat.s16.f32 %0, %1;" : "=h"(r) : "f"(x));
+  return r;
+}
+#endif
+/* The bytes x and y, y the lower one, below two that were packed before. */
+#if defined(EC_ON_CPU) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 720)
+template <bool SIGNED> EC_DEVICE unsigned ec_pack(int x, int y, unsigned upper) {
+  const int low = SIGNED ? -128 : 0, high = SIGNED ? 127 : 255;
+  const int a = x < low ? low : x > high ? high : x, b = y < low ? low : y > high ? high : y;
+  return ((unsigned)b & 255) | ((unsigned)a & 255) << 8 | upper << 16;
+}
+#else
+template <bool SIGNED> EC_DEVICE unsigned ec_pack(int x, int y, unsigned upper) {
+  unsigned r;
+  if (SIGNED) asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(upper));
+  else asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(upper));
+  return r;
+}
+#endif
+template <bool SIGNED> EC_DEVICE unsigned ec_saturated(ec_rounded a) {
+  const unsigned upper = ec_pack<SIGNED>(ec_16_bits(a.v.v.w) + a.zero, ec_16_bits(a.v.v.z) + a.zero, 0u);
+  return ec_pack<SIGNED>(ec_16_bits(a.v.v.y) + a.zero, ec_16_bits(a.v.v.x) + a.zero, upper);
+}
+EC_DEVICE void ec_store_u8(unsigned char *p, ec_rounded a) { *(unsigned *)(void *)p = ec_saturated<false>(a); }
+EC_DEVICE void ec_store_i8(signed char *p, ec_rounded a) { *(unsigned *)(void *)p = ec_saturated<true>(a); }
 
 /* 16, 8 or 4 bytes of weights, requested where this is called, and not kept in L1; the four elements of quarter ``q`` (of a
  * 16 bytes' part): floats, fp16, bf16, or codes of 8 bits, by the bits of floats from 2^23 on; for a code of 4 bits,

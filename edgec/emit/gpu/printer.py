@@ -11,6 +11,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
 from edgec.schedule.contract.int8_dot import BYTES
+from edgec.schedule.gpu.integer import saturated
 from edgec.schedule.gpu.kernel import is_aligned
 from edgec.schedule.program import Buffer
 from edgec.schedule.storage import memory_type
@@ -50,6 +51,10 @@ class GpuPrinter(Printer):
         """The vector to store: lanes are floats, which stores of int8 truncate."""
         return self.vector(e.args[0] if e.op == "cast" and e.dtype in BYTES and e.args[0].dtype == "f32" else e)
 
+    def stored_type(self, e: Expr) -> str:
+        """The type of the vector that `to_store` gives."""
+        return "ec_vf"
+
     def _scalar_call(self, e: Expr) -> str:
         if e.op in COMPARE and all(a.dtype == "i64" and _is_position(a) for a in e.args):
             a, b = map(self.position, e.args)
@@ -58,15 +63,32 @@ class GpuPrinter(Printer):
 
 
 class CudaPrinter(GpuPrinter):
-    """As CUDA has it: a quotient that is rounded to an integer has no branches, where its divisor allows that."""
+    """As CUDA has it.
+
+    A quotient that is rounded to an integer has no branches, where its divisor allows that. Stores of int8 round and
+    saturate by themselves.
+    """
 
     def text(self, e: Expr) -> str:
-        if e.op == "round" and e.dtype == "f32":
-            (quotient,) = e.args
-            if quotient.op == "div" and self._unused(quotient) and _is_moderate(quotient.args[1]):
-                print_as, function = (self.vector, "ec_round") if self.is_vector(e) else (self.value, "rintf")
-                return f"{function}(ec_quotient({', '.join(map(print_as, quotient.args))}))"
+        if e.op == "round" and e.dtype == "f32" and self._is_quotient(e.args[0]):
+            print_as, function = (self.vector, "ec_round") if self.is_vector(e) else (self.value, "rintf")
+            return f"{function}(ec_quotient({', '.join(map(print_as, e.args[0].args))}))"
         return super().text(e)
+
+    def _is_quotient(self, e: Expr) -> bool:
+        return e.op == "div" and self._unused(e) and _is_moderate(e.args[1])
+
+    def to_store(self, e: Expr) -> str:
+        found = saturated(e)
+        if found is None:
+            return super().to_store(e)
+        value, zero = found
+        is_quotient = self._is_quotient(value)
+        text = f"ec_quotient({', '.join(map(self.vector, value.args))})" if is_quotient else self.vector(value)
+        return f"ec_rounded{{{text}, {zero}}}"
+
+    def stored_type(self, e: Expr) -> str:
+        return "ec_vf" if saturated(e) is None else "ec_rounded"
 
 
 FIRST = X.const(0)

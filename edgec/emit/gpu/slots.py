@@ -38,10 +38,11 @@ class Slot:
     pointer: str = ""  # the pointer type of slots that give the address of elements (``lanes`` is 0)
     copied: int = 16  # bytes of one copy from that address
     store: Slot | None = None  # stores the value, where all values are computed before the first is stored
+    vector: str = "ec_vf"  # the type of LANES elements
 
     @property
     def ctype(self) -> str:
-        return self.pointer or ("ec_vf" if self.lanes > 1 else self.scalar)
+        return self.pointer or (self.vector if self.lanes > 1 else self.scalar)
 
     def call(self, *more: str, **change: str) -> str:
         names = [change.get(a, a) for a in self.arguments.split(", ") if a]
@@ -115,12 +116,15 @@ class SlotView(GpuView):
         value = _finished(printer, result, accumulator, lane)
         store = self.store_line(storing, self.record.address, "value", lane, None)
         lanes, slots = LANES if lane is not None else 1, []
-        for what, dtype, text, last in (("store", result.dtype, storing.lines, store),
-                                        ("finish", accumulator.dtype, printer.lines, value)):  # fmt: skip
+        for what, dtype, vector, text, last in (
+            ("store", result.dtype, printer.stored_type(result), storing.lines, store),
+            ("finish", accumulator.dtype, "ec_vf", printer.lines, value),
+        ):
             parameters, arguments = self.tile_interface(_NUMBERS, [*_used(lines, [*text, last]), *text, last])
             body = [*_used(lines, [*text, last]), *text]
+            scalar = self.syntax.types[dtype]
             slots.append(
-                Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, last, scalar=self.syntax.types[dtype])
+                Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, last, scalar=scalar, vector=vector)
             )
         return replace(slots[1], store=slots[0])
 

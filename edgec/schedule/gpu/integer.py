@@ -107,6 +107,27 @@ def stored(body: Expr, dtype: str) -> Expr:
     return body.args[0] if low >= limits.min and high <= limits.max else body
 
 
+def saturated(body: Expr) -> tuple[Expr, int] | None:
+    """(float, zero point) of int8 or uint8 that is the rounded float plus the zero point, bounded by its type alone."""
+    if body.op != "cast" or body.dtype not in BYTES or body.args[0].dtype != "f32":
+        return None
+    limits = np.iinfo(np.int8 if body.dtype == "i8" else np.uint8)
+    value, left = body.args[0], {"min": limits.max, "max": limits.min}
+    while value.op in left:
+        bound = left.pop(value.op)
+        rest = [a for a in value.args if not (a.op == "const" and a.value == bound)]
+        if len(rest) != 1:
+            return None
+        value = rest[0]
+    zero = 0
+    if value.op == "add" and any(a.op == "const" for a in value.args):
+        (point,) = (a.value for a in value.args if a.op == "const")
+        if abs(point) > limits.max - limits.min or point != int(point):
+            return None
+        zero, value = int(point), next(a for a in value.args if a.op != "const")
+    return (value.args[0], zero) if value.op == "round" and not left else None
+
+
 def exact_in_floats(body: Expr, weights: Weights) -> Expr:
     """Sums of int8, or of products of two, that floats represent exactly, as sums of floats for lanes."""
 
