@@ -29,24 +29,32 @@ STACKED = {"matmul": (-1, 1), "conv": (1, 0)}
 
 @dataclass(frozen=True)
 class _Head:
-    """One sibling: its product, the addition of its bias if it has one, and the element-wise steps after that."""
+    """One sibling: its product, the addition of its bias if it has one, and the element-wise steps after that.
+
+    The addition of another bias may be ``last``: where int8 has been scaled, the bias is one of floats.
+    """
 
     product: Node
     bias: Node | None
     steps: tuple[Node, ...] = ()
+    last: Node | None = None
 
     @property
     def base(self) -> Node:
         return self.bias or self.product
 
     @property
-    def end(self) -> Node:
+    def stepped(self) -> Node:
         return self.steps[-1] if self.steps else self.base
 
     @property
+    def end(self) -> Node:
+        return self.last or self.stepped
+
+    @property
     def places(self) -> tuple[Node, ...]:
-        """Its nodes in order, and the product twice where no bias is added: as many as its siblings have."""
-        return (self.product, self.base, *self.steps)
+        """Its nodes in order, and a node again where no bias is added to it: as many as its siblings have."""
+        return (self.product, self.base, *self.steps, self.end)
 
     @property
     def axis(self) -> int:
@@ -56,12 +64,12 @@ class _Head:
     def width(self) -> int:
         return int(self.product.type.bounds[self.axis])
 
-    def added(self) -> np.ndarray:
-        """Bias of each column, with the dimensions of the result from the stacked one on; or zeros."""
+    def added(self, bias: Node | None, to: Node) -> np.ndarray:
+        """``bias`` of each column, with the dimensions of the result from the stacked one on; or zeros."""
         shape = (self.width, *(1 for _ in self.product.type.shape[self.axis + 1 :]))
-        if self.bias is None:
-            return np.zeros(shape, DTYPES[self.product.type.dtype])
-        return _added(self.bias, self.product).value.reshape(shape)
+        if bias is None:
+            return np.zeros(shape, DTYPES[to.type.dtype])
+        return _added(bias, to).value.reshape(shape)
 
     @property
     def block(self) -> Block:
@@ -128,12 +136,16 @@ def _one(heads: Sequence[_Head], operand: Node, weights: Node | None = None) -> 
     product = ops.node(first.product.op, operand, weights, **first.product.attributes)
     bias = None
     if any(h.bias is not None for h in heads):
-        bias = ops.node("add", product, constant(np.concatenate([h.added() for h in heads])))
+        bias = ops.node("add", product, constant(np.concatenate([h.added(h.bias, h.product) for h in heads])))
     made = {first.base: bias or product}
     for k, step in enumerate(first.steps):
         args = (made.get(a) or _side_by_side(heads, k, n) for n, a in enumerate(step.args))
         made[step] = ops.node(step.op, *args, **step.attributes)
-    return _Head(product, bias, tuple(made.values())[1:])
+    last = None
+    if any(h.last is not None for h in heads):
+        biases = constant(np.concatenate([h.added(h.last, h.stepped) for h in heads]))
+        last = ops.node("add", made[first.stepped], biases)
+    return _Head(product, bias, tuple(made.values())[1:], last)
 
 
 def _side_by_side(heads: Sequence[_Head], step: int, operand: int) -> Node:
@@ -174,7 +186,7 @@ def _groups(graph: Graph, dtypes: Collection[str]) -> Iterator[list[_Head]]:
 def _head(product: Node, users: Mapping[Node, Sequence[Node]], results: set[Node]) -> _Head:
     """A product, its bias, and the element-wise steps after it, as long as all that follows comes through one value."""
     readers = users[product]
-    bias = readers[0] if len(readers) == 1 and _is_bias(readers[0], product) else None
+    bias = readers[0] if len(readers) == 1 and _is_bias(readers[0], product, product) else None
     steps: list[Node] = []
     end = bias or product
 
@@ -184,6 +196,9 @@ def _head(product: Node, users: Mapping[Node, Sequence[Node]], results: set[Node
     while more := until_one(end, users, results, is_free, lambda n: n.type.shape == product.type.shape):
         steps += more
         end = more[-1]
+    before = steps[-2] if len(steps) > 1 else bias or product
+    if steps and _is_bias(steps[-1], product, before):
+        return _Head(product, bias, tuple(steps[:-1]), steps[-1])
     return _Head(product, bias, tuple(steps))
 
 
@@ -227,14 +242,16 @@ def _followed(head: _Head) -> object:
     return tuple((s.op, s.attrs, tuple(known.get(a, a) for a in s.args)) for s in head.steps)
 
 
-def _added(add: Node, product: Node) -> Node:
-    """The bias that is added to a matmul."""
-    return add.args[1] if add.args[0] is product else add.args[0]
+def _added(add: Node, to: Node) -> Node:
+    """The bias that is added."""
+    return add.args[1] if add.args[0] is to else add.args[0]
 
 
-def _is_bias(add: Node, product: Node) -> bool:
-    """Does it add a constant for each column?"""
-    return add.op == "add" and add.type == product.type and _is_of_columns(_added(add, product), product)
+def _is_bias(add: Node, product: Node, to: Node) -> bool:
+    """Does it add a constant for each column of a product, to it or to what follows it?"""
+    if add.op != "add" or add.type != to.type or to not in add.args:
+        return False
+    return _is_of_columns(_added(add, to), product)
 
 
 def _is_of_columns(node: Node, product: Node) -> bool:

@@ -301,6 +301,28 @@ def test_products_of_int8_are_stacked_on_a_gpu(tmp_path: Path) -> None:
     assert np.abs(built.run(inputs)["y"] - want).max() <= 4e-3 * np.abs(want).max()
 
 
+def test_int8_with_a_bias_of_floats_and_without_one_is_stacked() -> None:
+    """The zero point has its addend among the integers, the bias is added to what they become, and keys have none."""
+    random = np.random.default_rng(4)
+
+    def projected(x: Node, has_bias: bool) -> Node:
+        weights = constant(random.integers(-128, 128, (32, 16)).astype(np.int8))
+        sums = ops.node("matmul", x, ops.node("cast", weights, to="i32"))
+        sums = ops.node("add", sums, constant(random.integers(-99, 99, 16).astype(np.int32)))
+        y = ops.node("mul", ops.node("cast", sums, to="f32"), constant(random.uniform(1e-4, 1e-3, 16).astype("f4")))
+        return ops.node("add", y, constant(random.standard_normal(16).astype(np.float32))) if has_bias else y
+
+    x = ops.node("cast", placeholder("x", Type("i8", (8, 32))), to="i32")
+    query, key, value = projected(x, True), projected(x, False), projected(x, True)
+    scores = ops.node("matmul", query, ops.node("transpose", key, perm=(1, 0)))
+    graph = Graph((x.args[0],), (("y", ops.node("matmul", scores, value)),))
+    found = plan(graph, True, BlockCosts(lambda _: 1.0), gpu=True)
+    widths = [n.type.shape[-1] for b in found.blocks for n in b.nodes if n.op == "matmul" and n.type.dtype == "i32"]
+    assert widths == [48]
+    inputs = {"x": random.integers(-128, 128, (8, 32)).astype(np.int8)}
+    assert all(d.within(2e-5) for d in compare_all(run_plan(found, inputs), run_graph(graph, inputs)))
+
+
 def test_siblings_with_biases_keep_their_names() -> None:
     random = np.random.default_rng(0)
 
