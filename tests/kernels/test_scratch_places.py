@@ -23,7 +23,7 @@ def layer(x: Node, width: int) -> Node:
 
 
 def layers(width: int) -> Graph:
-    """Of two, the vector between them is as large as the result, and of the type of scratch memory; others read that."""
+    """Of two, the vector between them is as large as their result, and of bytes as scratch memory is."""
     y = layer(layer(value("x", 1, 48, dtype="u8"), width), width)
     return graph(layer(y, 40), layer(y, 24))
 
