@@ -233,13 +233,13 @@ def max_roi_pool(call: Call) -> Value:
     first, last = (e.unsqueeze(2) for e in ends(1, rows))
     y = _largest_across(x, batches, *ends(0, columns))
     down = iota(height, 2, 3, x.dtype)
-    inside = ((down >= first) & (down < last)).unsqueeze(1, 3)
-    y = select(inside, y.unsqueeze(2), -inf).reduce("max", [-1], keep=False)
-    return select(y.equals(-inf), 0, y)
+    inside = ((down >= first) & (down < last)).unsqueeze(2, 4)
+    y = select(inside, y.unsqueeze(1), -inf).reduce("max", [3], keep=False)
+    return select(y.equals(-inf), 0, y).transpose(0, 3, 1, 2)
 
 
 def _largest_across(x: Value, batches: Value, first: Value, last: Value) -> Value:
-    """The largest of pixels ``first`` to below ``last`` of each row, [R, C, cells, H]; -inf where there are none.
+    """The largest of pixels ``first`` to below ``last`` of each row, [R, cells, H, C]; -inf where there are none.
 
     Two runs of 2^k pixels that overlap cover a range. The largest of all runs are computed once for all regions.
     """
@@ -248,21 +248,20 @@ def _largest_across(x: Value, batches: Value, first: Value, last: Value) -> Valu
         pixel = iota(width, 2, 3, x.dtype)
         inside = (pixel >= first.unsqueeze(2)) & (pixel < last.unsqueeze(2))
         across = select(inside.unsqueeze(1, 2), x.gather(batches, 0).unsqueeze(3), -inf)
-        return across.reduce("max", [-1], keep=False).swap(2, 3)
+        return across.reduce("max", [-1], keep=False).transpose(0, 3, 2, 1)
     start, end = (clip(e.cast("i64"), 0, width) for e in (first, last))
-    run, level, runs = x.transpose(0, 3, 1, 2), start * 0, []
+    run, level, runs = x.transpose(0, 3, 2, 1), start * 0, []
     for k in range(width.bit_length()):
         runs.append(run)
         half = 1 << k
         if half < width:
             run = maximum(run, run.part(1, half, width).pad((0, 0, 0, 0), (0, half, 0, 0), -inf))
         level = level + (end - start >= 2 * half).cast("i64")
-    table = concat(runs, 1).reshape(x.shape[0] * len(runs) * width, x.shape[1], x.shape[2])
+    table = concat(runs, 1).reshape(x.shape[0] * len(runs) * width, x.shape[2], x.shape[1])
     size = constant(np.array([1 << k for k in range(len(runs) + 1)], np.int64)).gather(level, 0)
     row = (batches.unsqueeze(1) * len(runs) + level) * width
     found = [table.gather(row + clip(at, 0, width - 1), 0) for at in (start, end - size)]
-    y = select((end > start).unsqueeze(2, 3), maximum(*found), -inf)
-    return y.transpose(0, 2, 1, 3)
+    return select((end > start).unsqueeze(2, 3), maximum(*found), -inf)
 
 
 def _border_taps(c: Value, extent: int, counted: str) -> list[tuple[Value, Value]]:
