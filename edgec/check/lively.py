@@ -138,7 +138,8 @@ def _flushed(block: Block) -> float:
 
 def _lost(block: Block, run: ProgramRun, precision: str) -> float:
     """The most that sums lose where weights are stored in fp16, whose least number is 2**-24: smaller ones become 0."""
-    if precision != "fp16" or block.is_procedure or not any(n.is_const and is_float(n.type.dtype) for n in block.inputs):
+    weights = [n for n in block.inputs if n.is_const and is_float(n.type.dtype)]
+    if precision != "fp16" or block.is_procedure or not weights:
         return 0.0
     sums = (e for e in X.walk(block.formula.body) if e.op == "reduce")
     terms = max((prod(most(v) for v in X.reduction_variables(e)) for e in sums), default=1)
