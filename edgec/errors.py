@@ -41,6 +41,13 @@ class ModelError(EdgecError):
     """The model is broken, or uses something that is not supported."""
 
 
+class NotMet(ModelError, ValueError):
+    """Inputs that a network was not built for, as only a run can tell: an index outside of its table, say."""
+
+    def __init__(self, message: str, where: str | None = None) -> None:
+        super().__init__(message, hint="give inputs that it takes, on a command line with --inputs FILE", where=where)
+
+
 class Unequal(ModelError):
     """Extents that an operator needs to be equal are not: ``pairs`` of them, numbers or formulas of sizes.
 

@@ -18,7 +18,7 @@ import numpy as np
 from edgec.artifact.folder import library_name, read_lock
 from edgec.artifact.library import as_new, require_whole
 from edgec.artifact.placement import Placed, placed
-from edgec.errors import ModelError, UsageError
+from edgec.errors import ModelError, NotMet, UsageError
 from edgec.ir.dtypes import DTYPES, POISON, plain
 from edgec.options.typed import typed
 
@@ -155,7 +155,8 @@ class Network:
         return self._net.bind(arrays, memory, sizes), lambda: dict(zip(names, self._net.results(flat, sizes)))
 
     def run(self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}) -> dict[str, np.ndarray]:
-        """Run once; raises ModelError for an input that is missing, unknown, or of another shape or type.
+        """Run once; raises ModelError for an input that is missing, unknown, or of another shape or type, and
+        NotMet for inputs that the run refuses.
 
         ``into`` holds arrays for outputs of fixed shape; that of a state's next value may be the state's own.
         """
@@ -170,7 +171,10 @@ class Network:
         with self._lock:
             self.require_open()
             call, outputs = self.bind(inputs, into)
-            call()
+            try:
+                call()
+            except ValueError as error:
+                raise NotMet(str(error)) from None
         return outputs()
 
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:

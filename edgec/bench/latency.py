@@ -22,7 +22,7 @@ from edgec.check.network import inputs_for
 from edgec.check.reference import Reference, in_floats, runtime
 from edgec.device.compilers import runs_here
 from edgec.emit.function_comment import describe
-from edgec.errors import CheckError, UsageError
+from edgec.errors import CheckError, NotMet, UsageError
 from edgec.execute.samples import random_inputs
 from edgec.frontend import states
 from edgec.frontend.tflite.model import TfliteModel
@@ -62,7 +62,10 @@ def bench(
         if vs is not None:
             theirs, peer, outputs = (_litert if vs == "litert" else _onnxruntime)(built, arrays, threads)
             calls.append(theirs)
-            ours()
+            try:
+                ours()
+            except ValueError as error:
+                raise NotMet(str(error)) from None
             theirs()
             graph = built.stages.graph
             judge = Judge(graph, tolerance_of(graph, built.options.device.precision), steps=quantized_outputs(graph))

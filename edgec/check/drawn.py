@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from edgec.check.compare import compare
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, NotMet
 from edgec.execute.executor import Executor
 from edgec.frontend import states
 from edgec.ir.graph import Graph, Node
@@ -50,7 +50,11 @@ def telling_scale(graph: Graph, execute: Executor, arrays: Mapping[str, np.ndarr
     best, fewest = 1.0, len(graph.outputs) + 1
     for scale in SCALES:
         tried = scaled(graph, arrays, scale)
-        still = len(unmoved(graph, execute, tried, execute(tried), least))
+        try:
+            results = execute(tried)
+        except NotMet:
+            continue  # numbers that have a meaning of their own
+        still = len(unmoved(graph, execute, tried, results, least))
         if still < fewest:
             best, fewest = scale, still
         if not still:

@@ -8,7 +8,7 @@ among: those of the network plus some noise that is not negative.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from edgec.execute.kernels import Kernels, library_of
 from edgec.execute.samples import random_inputs
 from edgec.frontend import states
 from edgec.fuse.block import Block
+from edgec.ir import expr as X
 from edgec.ir.graph import Graph
 from edgec.ir.index import upper
+from edgec.ir.nest import most
 from edgec.ir.types import DTYPES, ends, is_float
 from edgec.progress import Progress
 from edgec.report.facts import macs
@@ -50,6 +52,8 @@ _TAME = frozenset(
 )  # fmt: skip
 #: Values of which none is larger are as good as zero: kernels flush what follows from them.
 NOTHING = 1e-30
+#: The least number of 16 bits above 0.
+FP16_LEAST = 2.0**-24
 #: Part of the elements of an integer result that may differ, of rounded ones by a step: numbers that are nearly equal.
 DIFFER = 0.01
 #: Steps that a rounded integer is off where the kernel is wrong: others round several times, each by a step.
@@ -107,7 +111,7 @@ def _wrong(
         difference = compare(node.op, got, want)
         if difference.mismatches and _is_exact(kernel.block):
             yield k, f"kernel {k} ({kernel.describe}) alone is off its formula in {difference.mismatches} integers"
-        elif difference.max_abs <= _flushed(kernel.block):
+        elif difference.max_abs <= _flushed(kernel.block) + _lost(kernel.block, moved, built.options.device.precision):
             pass
         elif not _passes(difference, got, want, step, tolerance) and not _passes(
             difference,
@@ -130,6 +134,18 @@ def _least(block: Block, tolerance: float) -> float:
 def _flushed(block: Block) -> float:
     """The most that a result loses where kernels make 0 of terms that are no normal floats."""
     return float(np.finfo(np.float32).tiny) * max((upper(n.type.elements) for n in block.inputs), default=1)
+
+
+def _lost(block: Block, run: ProgramRun, precision: str) -> float:
+    """The most that sums lose where weights are stored in fp16, whose least number is 2**-24: smaller ones become 0."""
+    weights = [n for n in block.inputs if n.is_const and is_float(n.type.dtype)]
+    if precision != "fp16" or block.is_procedure or not weights:
+        return 0.0
+    sums = (e for e in X.walk(block.formula.body) if e.op == "reduce")
+    terms = max((prod(most(v) for v in X.reduction_variables(e)) for e in sums), default=1)
+    floats = (n for n in block.inputs if not n.is_const and is_float(n.type.dtype) and n in run.program.views)
+    largest = max((float(np.abs(run.place(n)).max(initial=0.0)) for n in floats), default=1.0)
+    return terms * largest * FP16_LEAST / 2
 
 
 def _is_exact(block: Block) -> bool:

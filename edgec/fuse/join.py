@@ -252,13 +252,30 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
     if contraction:
         if any(n.op == "conv" and n.attributes["groups"] > 1 for n in members) and node.op != "slice":
             return Refusal("index", "windows of a grouped convolution are read from plain memory")
-        if not draft.holds(is_affine, reader, members, node):
+        if not _is_linear(draft, node, reader, members):
             return Refusal("index", "the composed index would not be linear in the loops of the sum any more")
         if reader in draft.attentions:
             whole = split_formula(draft.formula(reader, members, node))
             if not is_attention(whole, draft.mode.gpu):
                 return Refusal("index", "the kernel of attention would not find its queries and keys any more")
     return None
+
+
+def _is_linear(draft: Draft, node: Node, reader: Node, members: list[Node]) -> bool:
+    """Is the index of a movement linear in the loops of a sum: by itself, or with the movements before it?
+
+    Rows that a padding and two reshapes shift against each other have remainders of positions in between, and none in
+    the end. The movements before it have no other reader, so that each of them is asked the same.
+    """
+    taken = [node]
+    while not draft.holds(is_affine, reader, members, *taken):
+        if len(node.args) != 1 or node.op in CHOSEN or not draft.moves(node.args[0]):
+            return False
+        node = node.args[0]
+        if len(draft.users[node]) != 1:
+            return False
+        taken.append(node)
+    return True
 
 
 def _lookups(draft: Draft, node: Node) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import EdgecError, ModelError
+from edgec.errors import EdgecError, ModelError, NotMet
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.dtypes import neutral
@@ -242,7 +242,7 @@ def run(graph: Graph, inputs: Mapping[str, Array], keep: bool = False) -> dict[A
 
 
 def check_demands(demands: Iterable[tuple[str, bool]]) -> None:
-    """Raises ModelError with the first sentence whose truth value is false."""
+    """Raises NotMet with the first sentence whose truth value is false."""
     for message, is_met in demands:
         if not is_met:
-            raise ModelError(message)
+            raise NotMet(message)

@@ -160,6 +160,23 @@ def _split(e: Expr, d: int) -> tuple[dict[Expr, int], int, dict[Expr, int], int]
     return quotient, c // d, rest, c % d
 
 
+def _centered(e: Expr, d: int) -> tuple[Expr, Expr] | None:
+    """(q, r) with e = d * q + r and 0 <= r < d, where multiples of d are taken out to the nearest, up or down.
+
+    A loop over rows of d elements that steps by d - 1 (a shift by one element a row) falls back within its row.
+    """
+    terms, c = linear(e)
+    if not any(k % d * 2 > d for k in terms.values()):
+        return None  # the nearest is below
+    nearest = {a: (k + d // 2) // d for a, k in terms.items()}
+    remainder = build({a: k - d * nearest[a] for a, k in terms.items()}, c)
+    lo, hi = bounds(remainder)
+    if lo == -inf or hi == inf or lo // d != hi // d:
+        return None
+    q = int(lo // d)
+    return build(nearest, q), remainder - q * d
+
+
 def _shrink(rest: dict[Expr, int], r: int, d: int) -> tuple[dict[Expr, int], int, int, int] | None:
     """Find g | d such that rest = g * big + small with 0 <= small < g: then only ``big`` decides rest // d."""
     for g in sorted({gcd(k, d) for k in rest.values()} - {1, d}, reverse=True):
@@ -180,6 +197,8 @@ def divide(e: Expr, d: int) -> Expr:
     lo, hi = bounds(remainder)
     if lo > -inf and hi < inf and lo // d == hi // d:
         return build(quotient, q + int(lo // d))
+    if (centered := _centered(e, d)) is not None:
+        return centered[0]
     if hi <= 0 and is_static(remainder):  # one spelling of rounding up, and C divides what is not negative
         terms, c = linear(divide(-remainder + (d - 1), d))
         return _plus(quotient, q, {a: -k for a, k in terms.items()}, -c)
@@ -188,14 +207,26 @@ def divide(e: Expr, d: int) -> Expr:
         big, b, _, d2 = shrunk
         terms, c = linear(divide(build(big, b), d2))
         return _plus(quotient, q, terms, c)
-    if remainder.op == "floordiv" and remainder.args[1].op == "const":  # (x // a) // b = x // (a*b)
-        inner: Expr = divide(remainder.args[0], remainder.args[1].value * d)
+    if (parts := _quotient_and_shift(rest, r)) is not None:  # (x // a + c) // b = (x + c*a) // (a*b)
+        x, a = parts
+        inner: Expr = divide(x, a * d)
     elif _is_modulo_of_multiple(remainder, d):  # (x % (b*d)) // d = (x // d) % b
         inner = modulo(divide(remainder.args[0], d), remainder.args[1].value // d)
     else:
         inner = X.raw_call("floordiv", (remainder, X.const(d)), "i64")
     terms, c = linear(inner)
     return _plus(quotient, q, terms, c)
+
+
+def _quotient_and_shift(rest: Mapping[Expr, int], c: int) -> tuple[Expr, int] | None:
+    """(y, a) where the sum is one quotient x // a and a constant; y // a is the sum."""
+    if len(rest) != 1:
+        return None
+    ((atom, k),) = rest.items()
+    if k != 1 or atom.op != "floordiv" or atom.args[1].op != "const":
+        return None
+    a = atom.args[1].value
+    return atom.args[0] + c * a, a
 
 
 def _is_modulo_of_multiple(e: Expr, d: int) -> bool:
@@ -218,6 +249,8 @@ def modulo(e: Expr, d: int) -> Expr:
     lo, hi = bounds(remainder)
     if lo > -inf and hi < inf and lo // d == hi // d:
         return build(rest, r - d * int(lo // d))
+    if (centered := _centered(e, d)) is not None:
+        return centered[1]
     shrunk = _shrink(rest, r, d)
     if shrunk is not None:  # (g*big + small) % d = g * (big % (d/g)) + small
         big, b, g, d2 = shrunk

@@ -100,8 +100,8 @@ def product_of(a: Expr, b: Expr) -> Expr:
 
 
 def _recompose(terms: dict[Expr, int], constant: int) -> tuple[dict[Expr, int], int]:
-    """(x // c) * c + x % c is x."""
-    from edgec.ir.index import divide  # which is written in terms of this module
+    """(x // c) * c + x % c is x, and ((x // c + s) % b) * c + x % c is (x + s*c) % (b*c)."""
+    from edgec.ir.index import divide, modulo  # which are written in terms of this module
 
     for atom, k in list(terms.items()):
         if atom.op != "floormod" or atom not in terms:
@@ -109,17 +109,32 @@ def _recompose(terms: dict[Expr, int], constant: int) -> tuple[dict[Expr, int], 
         x, c = atom.args
         if c.op != "const":
             continue
-        quotient = divide(x, c.value)
-        inner, offset = linear(quotient)
-        if offset == 0 and len(inner) == 1:
-            ((q, m),) = inner.items()
-            if m == 1 and terms.get(q) == k * c.value:
-                rest = {a: v for a, v in terms.items() if a not in (q, atom)}
-                more, beside = linear(x)
-                for a, v in more.items():
-                    rest[a] = rest.get(a, 0) + v * k
-                return _recompose({a: v for a, v in rest.items() if v}, constant + beside * k)
+        found = _above(terms, divide(x, c.value), k * c.value)
+        if found is None:
+            continue
+        high, shift, times = found
+        whole = x if times is None else modulo(x + shift * c.value, c.value * times)
+        rest = {a: v for a, v in terms.items() if a not in (high, atom)}
+        more, beside = linear(whole)
+        for a, v in more.items():
+            rest[a] = rest.get(a, 0) + v * k
+        return _recompose({a: v for a, v in rest.items() if v}, constant + beside * k)
     return terms, constant
+
+
+def _above(terms: Mapping[Expr, int], quotient: Expr, k: int) -> tuple[Expr, int, int | None] | None:
+    """The term of coefficient ``k`` that is the quotient or, moved, its remainder: (term, shift, divisor or None)."""
+    inner, offset = linear(quotient)
+    if offset == 0 and len(inner) == 1:
+        ((q, m),) = inner.items()
+        if m == 1 and terms.get(q) == k:
+            return q, 0, None
+    for atom, found in terms.items():
+        if found == k and atom.op == "floormod" and atom.args[1].op == "const":
+            shifted, s = linear(atom.args[0])
+            if shifted == inner:
+                return atom, s - offset, atom.args[1].value
+    return None
 
 
 def coefficients(e: Expr, variables: Iterable[Expr]) -> tuple[dict[Expr, int], int] | None:

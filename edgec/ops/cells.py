@@ -29,7 +29,7 @@ _ACTIVATIONS: dict[str, Callable[[Apply, Any, float, float], Any]] = {
     "softplus": lambda f, x, a, b: f("log1p", f("exp", x)),
 }
 _ALPHA = {"leakyrelu": 0.01, "thresholdedrelu": 1.0, "hardsigmoid": 0.2, "elu": 1.0, "affine": 1.0, "scaledtanh": 1.0}
-_BETA = {"hardsigmoid": 0.5, "scaledtanh": 1.0}
+_BETA = {"hardsigmoid": 0.5, "scaledtanh": 1.0, "affine": 0.0}
 
 
 def activation(name: str, alpha: float | None = None, beta: float | None = None) -> Activation | None:
@@ -38,6 +38,23 @@ def activation(name: str, alpha: float | None = None, beta: float | None = None)
     if name not in _ACTIVATIONS:
         return None
     return name, _ALPHA.get(name, 1.0) if alpha is None else alpha, _BETA.get(name, 0.0) if beta is None else beta
+
+
+def activations(
+    names: Sequence[str], alphas: Sequence[float] = (), betas: Sequence[float] = ()
+) -> list[Activation | None]:
+    """Activation functions of these names; each that has an alpha or a beta takes the next of those given.
+
+    None where there is none of a name.
+    """
+    next_alpha, next_beta = iter(alphas), iter(betas)
+    found = []
+    for name in names:
+        key = name.lower()
+        alpha = next(next_alpha, None) if key in _ALPHA else None
+        beta = next(next_beta, None) if key in _BETA else None
+        found.append(activation(name, alpha, beta))
+    return found
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,8 @@ def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
     """Does the kernel read each element of ``operand`` only just before it writes that very place?"""
     if any(operand in step.operands for step in kernel.schedule.shared_steps):
         return False  # another thread may still be reading it for an earlier step
+    if kernel.scratch_bytes and operand is kernel.operands[0]:
+        return False  # scratch memory has values of other steps and tasks, wherever the result is written
     result = kernel.main.writes
     same = operand.dtype == result.dtype and operand.elements == result.elements
     return same and kernel.main.schedule.overwrites(operand)

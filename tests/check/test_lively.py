@@ -74,6 +74,18 @@ def test_a_softmax_of_many_raises_no_alarm(threads: int, tmp_path: Path) -> None
     assert not any("formula" in note for note in notes), notes
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e-3])
+def test_weights_too_small_for_16_bits_raise_no_alarm(size: float, tmp_path: Path) -> None:
+    """As those that a transform and its inverse leave of what cancels."""
+    small = np.random.default_rng(1).standard_normal((40, 24)).astype(np.float32) * np.float32(size)
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Concat", ["a", "x"], ["y"], axis=1)]
+    made = model(nodes, [tensor_input("x", [1, 40])], ["y"], [weights("w", small)])
+    onnx.save(made, tmp_path / "net.onnx")
+    built = edgec.build(tmp_path / "net.onnx", tmp_path / "built", precision="fp16")
+    checked = edgec.check(built, samples=1)
+    assert checked.ok and not any("formula" in note for note in checked.notes)
+
+
 def test_kernels_are_those_of_the_last_build(tmp_path: Path) -> None:
     """The system's loader goes by names: a library that is built again is loaded by another."""
     for width in (6, 40):

@@ -152,6 +152,11 @@ I, J = VARIABLES["i"], VARIABLES["j"]
         ((I * 8 + J * 2) // 2, I * 4 + J),
         (((I * 4 + J) // 2) * 2 + (I * 4 + J) % 2, I * 4 + J),
         (((I * 7 + J) // 4 + 1) // 2 * 8 + ((I * 7 + J) // 4 + 1) % 2 * 4 + (I * 7 + J) % 4, I * 7 + J + 4),
+        ((I * 11 + J + 6) // 12, I),
+        ((I * 11 + J + 6) % 12, J - I + 6),
+        ((I * 7 + J) // 4 % 2 * 4 + (I * 7 + J) % 4, (I * 7 + J) % 8),
+        (((I * 7 + J) // 4 + 1) % 2 * 4 + (I * 7 + J) % 4, (I * 7 + J + 4) % 8),
+        ((I * 7 // 4 + 5) // 3, (I * 7 + 20) // 12),
         ((I + 12) % 6, I),
         ((I * 6) // 4, (I * 3) // 2),
         (I < 6, X.const(True, "bool")),
@@ -168,7 +173,7 @@ def digits(draw: st.DrawFn) -> tuple[int, Tree, int]:
     step, times, more = (draw(st.integers(1, 6)) for _ in range(3))
     terms: Tree = ("const", draw(st.integers(-40, 40)))
     for name in draw(st.permutations(sorted(EXTENTS))):
-        factor = draw(st.sampled_from([1, step, step * times, step * times * more]))
+        factor = draw(st.sampled_from([1, step, step * times, step * times * more, step * times - 1]))
         terms = ("add", terms, ("mul", ("var", name), ("const", factor * draw(st.sampled_from([1, 1, 1, -1, 2])))))
     return step * times, terms, step
 
@@ -177,8 +182,11 @@ def digits(draw: st.DrawFn) -> tuple[int, Tree, int]:
 @given(digits())
 def test_quotients_and_remainders_of_sums_of_multiples(drawn: tuple[int, Tree, int]) -> None:
     divisor, terms, step = drawn
+    moved: Tree = ("add", ("div", terms, ("const", step)), ("const", 2))
+    whole: Tree = ("mul", ("mod", moved, ("const", divisor)), ("const", step))
     for tree in (("mod", terms, ("const", divisor)), ("div", terms, ("const", divisor)),
-                 ("mod", ("div", terms, ("const", step)), ("const", divisor))):  # fmt: skip
+                 ("mod", ("div", terms, ("const", step)), ("const", divisor)), ("div", moved, ("const", divisor)),
+                 ("add", whole, ("mod", terms, ("const", step)))):  # fmt: skip
         e = built(tree)
         for place in places():
             assert value(e, place) == meaning(tree, place)

@@ -47,6 +47,7 @@ IMAGE = floats(2, 4, 7, 9)
 OLD = [
     Case("Clip", (X,), {"min": -0.5, "max": 0.5}, 7),
     Case("Clip", (X, scalar(-0.5), scalar(0.5)), {}, 12, (1, 2)),
+    Case("GroupNormalization", (IMAGE, floats(2), floats(2)), {"num_groups": 2}, 18),
     Case("Pad", (X,), {"pads": [0, 1, 2, 0, 0, 1], "value": 1.5}, 7),
     Case("Pad", (X,), {"pads": [0, 1, 2, 0, 0, 1], "mode": "reflect"}, 7),
     Case("Pad", (X, ints(0, 1, 2, 0, 0, 1), scalar(2)), {}, 17),
@@ -183,6 +184,10 @@ RECURRENT = [
     for steps in (4, 20)
     for case in (
         recurrent("RNN", 1, steps, activations=["Relu" if steps < 10 else "Sigmoid", "Tanh"]),
+        recurrent("RNN", 1, steps, activations=["Tanh", "LeakyRelu"], activation_alpha=[0.6]),
+        recurrent(
+            "RNN", 1, steps, activations=["Softsign", "HardSigmoid"], activation_alpha=[0.3], activation_beta=[0.4]
+        ),
         recurrent("GRU", 3, steps),
         recurrent("GRU", 3, steps, linear_before_reset=1),
         recurrent("LSTM", 4, steps),

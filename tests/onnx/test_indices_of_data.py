@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,13 +13,16 @@ from chance import RANDOM
 from compiled import compile_graphs
 from onnx import TensorProto, helper, numpy_helper
 
+import edgec
+from edgec.bench.built import bench_built
 from edgec.device.load import load_device
-from edgec.errors import ModelError
+from edgec.errors import ModelError, NotMet
 from edgec.frontend.onnx import import_model
 from edgec.frontend.onnx.indices import without_checks
 from edgec.ir import evaluate
 from edgec.options import resolve
 from edgec.pipeline import Context, import_
+from edgec.progress import silent
 
 X = RANDOM.standard_normal((5, 3)).astype(np.float32)
 U = RANDOM.standard_normal((4, 3)).astype(np.float32)
@@ -126,3 +131,30 @@ def test_a_diagonal_far_outside() -> None:
     graph = import_model(made)
     for k, want in ((2**63 - 1, X), (-(2**63), np.zeros_like(X)), (1, np.tril(X, 1))):
         np.testing.assert_array_equal(evaluate.run(graph, named((X, np.array(k))))["y"], want)
+
+
+def test_drawn_inputs_that_a_run_refuses_are_an_error_in_words(tmp_path: Path) -> None:
+    """Positions that are computed from floats: nothing drawn is sure to be inside."""
+    nodes = [
+        helper.make_node("Mul", ["x", "far"], ["at"]),
+        helper.make_node("Cast", ["at"], ["i"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["table", "i"], ["y"], "look"),
+    ]
+    arrays = {"far": np.float32(1e6), "table": X}
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_empty_tensor_value_info("y")], [numpy_helper.from_array(a, n) for n, a in arrays.items()],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    found = edgec.build(proto, out=tmp_path / "net")
+    said = re.compile(r"look.*outside of its dimension\n  hint: give inputs .*--inputs", re.DOTALL)
+    with edgec.Network(found.folder) as network:
+        assert network.run({"x": np.zeros(4, np.float32)})["y"].shape == (4, 3)
+        with pytest.raises(NotMet, match=said):
+            network.run({"x": np.ones(4, np.float32)})
+    with pytest.raises(NotMet, match=said):
+        bench_built(found.folder, threads=1, seconds=0.01, rounds=1, progress=silent)
+    with pytest.raises(NotMet, match=said):
+        edgec.bench(found, seconds=0.01, rounds=1)
+    with pytest.raises(NotMet, match=said):
+        edgec.check(found, samples=1)

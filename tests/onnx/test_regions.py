@@ -59,6 +59,28 @@ def test_largest_of_regions(cells: tuple[int, int], scale: float) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("width", [1, 2, 5, 8])
+def test_largest_of_regions_as_wide_as_the_picture(width: int) -> None:
+    """From the narrowest to the widest, of which two runs of a power of two cover each."""
+    x = np.random.default_rng(3).standard_normal((2, 3, 4, width)).astype(np.float32)
+    rois = np.float32(
+        [(k % 2, a, 0, b, 3) for k, (a, b) in enumerate((a, b) for b in range(width) for a in range(b + 1))]
+    )
+    op = node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=(2, 1))
+    proto = model([op], [tensor_input("x", x.shape), tensor_input("r", rois.shape)])
+    inputs = {"x": x, "r": rois}
+    got, want = ours(proto, inputs), theirs(proto, inputs)
+    assert got is not None and want is not None
+    np.testing.assert_array_equal(got, want)
+
+
+def test_regions_share_what_they_read_of_a_picture() -> None:
+    """No value has an element for each pixel and region."""
+    op = node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=(2, 2))
+    graph = import_model(model([op], [tensor_input("x", (1, 8, 16, 64)), tensor_input("r", (100, 5))]))
+    assert max(n.type.elements for n in graph.operations()) < 100 * 8 * 16 * 64
+
+
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("transformation", ["half_pixel", "output_half_pixel"])
 def test_aligned_regions(mode: str, transformation: str) -> None:

@@ -16,7 +16,7 @@ from edgec.frontend.values import Value, concat, emit, full, select
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Node
 from edgec.ir.types import extent_text
-from edgec.ops.cells import Cell, activation
+from edgec.ops.cells import Cell, activations
 from edgec.ops.recurrence import PANEL
 
 #: A longer sequence is a loop.
@@ -105,10 +105,7 @@ def _cell(call: Call, kind: str, defaults: Sequence[str], direction: int) -> Cel
     names = call.attribute("activations") or list(defaults) * 2
     alphas, betas = call.attribute("activation_alpha") or (), call.attribute("activation_beta") or ()
     first = direction * len(defaults)
-    found = [
-        activation(name, *(values[k] if k < len(values) else None for values in (alphas, betas)))
-        for k, name in enumerate(names)
-    ]
+    found = activations(names, alphas, betas)
     chosen = tuple(a for a in found[first : first + len(defaults)] if a is not None)
     if len(chosen) < len(defaults):
         raise call.error(f"activations {list(names)} are not known")

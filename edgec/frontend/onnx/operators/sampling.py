@@ -24,7 +24,7 @@ from edgec.frontend.values import (
     select,
     size,
 )
-from edgec.ir.expr import Extent
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 
 #: From a floating coordinate and the extent it runs over to (place, weight) pairs, all of the same shape.
@@ -215,28 +215,53 @@ def max_roi_pool(call: Call) -> Value:
     The edges of a region are rounded to whole pixels, those of its cells away from their middle.
     """
     x, regions = call[0], call[1]
-    (rows, columns), (height, width) = call.required("pooled_shape"), x.shape[2:]
+    (rows, columns), height = call.required("pooled_shape"), x.shape[2]
     scale = call.attribute("spatial_scale", 1.0)
     if regions.rank != 2 or regions.shape[1] != 5 or not scale > 0:
         raise call.error(f"regions {list(regions.shape)} at scale {scale}", "they are [R, 5], at a scale above 0")
     edges = regions.part(1, 1, 5) * scale
     edges = select(edges < 0, -emit("floor", 0.5 - edges), emit("floor", edges + 0.5))
 
-    def inside(axis: int, extent: Extent, cells: int) -> Value:
-        """Membership of pixels along a dimension (0 across, 1 down) in cells, [R, cells, extent]."""
+    def ends(axis: int, cells: int) -> tuple[Value, Value]:
+        """First pixels of cells along a dimension (0 across, 1 down), and those behind their last ones, [R, cells]."""
         start, end = (edges.part(1, k, k + 1) for k in (axis, axis + 2))
-        span = maximum(end - start + 1, 1) / cells
-        k, pixel = iota(cells, 1, 2, x.dtype), iota(extent, 2, 3, x.dtype)
-        first, last = start + emit("floor", k * span), start + emit("ceil", (k + 1) * span)
-        return (pixel >= first.unsqueeze(2)) & (pixel < last.unsqueeze(2))
+        span, k = maximum(end - start + 1, 1) / cells, iota(cells, 1, 2, x.dtype)
+        return start + emit("floor", k * span), start + emit("ceil", (k + 1) * span)
 
     batches = regions.part(1, 0, 1).squeeze(1).cast("i64")
     require_inside(call, batches, x.shape[0], 0)
-    pictures = x.gather(batches, 0)
-    across = select(inside(0, width, columns).unsqueeze(1, 2), pictures.unsqueeze(3), -inf)
-    y = across.reduce("max", [-1], keep=False).swap(2, 3)  # [R, C, columns, H]
-    y = select(inside(1, height, rows).unsqueeze(1, 3), y.unsqueeze(2), -inf).reduce("max", [-1], keep=False)
-    return select(y.equals(-inf), 0, y)
+    first, last = (e.unsqueeze(2) for e in ends(1, rows))
+    y = _largest_across(x, batches, *ends(0, columns))
+    down = iota(height, 2, 3, x.dtype)
+    inside = ((down >= first) & (down < last)).unsqueeze(2, 4)
+    y = select(inside, y.unsqueeze(1), -inf).reduce("max", [3], keep=False)
+    return select(y.equals(-inf), 0, y).transpose(0, 3, 1, 2)
+
+
+def _largest_across(x: Value, batches: Value, first: Value, last: Value) -> Value:
+    """The largest of pixels ``first`` to below ``last`` of each row, [R, cells, H, C]; -inf where there are none.
+
+    Two runs of 2^k pixels that overlap cover a range. The largest of all runs are computed once for all regions.
+    """
+    width = x.shape[3]
+    if isinstance(width, Expr):
+        pixel = iota(width, 2, 3, x.dtype)
+        inside = (pixel >= first.unsqueeze(2)) & (pixel < last.unsqueeze(2))
+        across = select(inside.unsqueeze(1, 2), x.gather(batches, 0).unsqueeze(3), -inf)
+        return across.reduce("max", [-1], keep=False).transpose(0, 3, 2, 1)
+    start, end = (clip(e.cast("i64"), 0, width) for e in (first, last))
+    run, level, runs = x.transpose(0, 3, 2, 1), start * 0, []
+    for k in range(width.bit_length()):
+        runs.append(run)
+        half = 1 << k
+        if half < width:
+            run = maximum(run, run.part(1, half, width).pad((0, 0, 0, 0), (0, half, 0, 0), -inf))
+        level = level + (end - start >= 2 * half).cast("i64")
+    table = concat(runs, 1).reshape(x.shape[0] * len(runs) * width, x.shape[2], x.shape[1])
+    size = constant(np.array([1 << k for k in range(len(runs) + 1)], np.int64)).gather(level, 0)
+    row = (batches.unsqueeze(1) * len(runs) + level) * width
+    found = [table.gather(row + clip(at, 0, width - 1), 0) for at in (start, end - size)]
+    return select((end > start).unsqueeze(2, 3), maximum(*found), -inf)
 
 
 def _border_taps(c: Value, extent: int, counted: str) -> list[tuple[Value, Value]]:
