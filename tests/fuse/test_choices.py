@@ -316,7 +316,7 @@ def test_int8_with_a_bias_of_floats_and_without_one_is_stacked() -> None:
     query, key, value = projected(x, True), projected(x, False), projected(x, True)
     scores = ops.node("matmul", query, ops.node("transpose", key, perm=(1, 0)))
     graph = Graph((x.args[0],), (("y", ops.node("matmul", scores, value)),))
-    found = plan(graph, True, BlockCosts(lambda _: 1.0), gpu=True)
+    found = plan(graph, gpu=True, head=64)
     widths = [n.type.shape[-1] for b in found.blocks for n in b.nodes if n.op == "matmul" and n.type.dtype == "i32"]
     assert widths == [48]
     inputs = {"x": random.integers(-128, 128, (8, 32)).astype(np.int8)}
