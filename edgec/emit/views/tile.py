@@ -206,8 +206,11 @@ class Tile:
     def terms_ahead(self) -> list[str]:
         """The addresses of the terms of S some steps ahead, the first and the last row's, to prefetch: of rows that are
         neighbors in memory, where terms lie so far apart that no hardware asks for them."""
-        p, inner = self.view.params, self.view.params.k[-1]
-        if self._pointer is None or p.dots is not None or p.window or inner.op != "var" or not is_fixed(inner):
+        p = self.view.params
+        if self._pointer is None or p.dots is not None or p.window or not p.k:
+            return []
+        inner = p.k[-1]
+        if inner.op != "var" or not is_fixed(inner):
             return []
         size, steps = DTYPES[memory_type(p.s)].itemsize, self._pointer[1]
         step, across = steps[inner] * size, abs(steps.get(p.m, 0)) * size * (self.rows - 1)
