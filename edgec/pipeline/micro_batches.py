@@ -4,6 +4,9 @@ The gradient of a mean over a batch is the mean of those over its parts. So a st
 runs of one program, each of which adds its gradients to the moments, and then has the activations of a part in memory
 at a time (Huang et al., "GPipe", 2019, divide batches so). The trained weights change in the last run alone: their
 kernels are skipped in all others.
+
+Every run reads all weights and adds to all moments, whatever its samples, so that many runs of few samples wait for
+memory: the arena may take as much as the state, which is there in any case.
 """
 
 from __future__ import annotations
@@ -17,8 +20,6 @@ from edgec.ir.graph import Graph, Node, topological
 from edgec.ops import graphs, node
 from edgec.schedule.program import Buffer, Kernel, Program
 
-#: What the arena of a step may take is this part of its state.
-PART = 4
 #: Bytes beside the arena by which steps in micro-batches may differ: their flags, and a learning rate for each.
 SLACK = 1 << 16
 
@@ -93,17 +94,17 @@ def counts(batch: int, threads: int) -> list[int]:
 
 
 def fewest(batch: int, step: Program, state_bytes: int) -> int:
-    """The least number of micro-batches by which the arena of a step is small beside its state (``PART``); 1 where the
-    arena is no larger as it is, or the batch cannot be divided."""
+    """The least number of micro-batches by which the arena of a step is no larger than its state: 1 where it is not, or
+    the batch cannot be divided."""
     found = counts(batch, step.threads)
-    return next((n for n in found if PART * step.arena_bytes <= n * state_bytes), found[-1])
+    return next((n for n in found if step.arena_bytes <= n * state_bytes), found[-1])
 
 
 def largest(batch: int, threads: int, state_bytes: int) -> int:
     """Bytes of the largest arena of a step for which its batch is not divided as far as it can be; 0 where it cannot
     be, or where that depends on how many of the ``threads`` a program uses."""
     found = counts(batch, threads)
-    return found[-2] * state_bytes // PART if len(found) > 1 and found == counts(batch, 1) else 0
+    return found[-2] * state_bytes if len(found) > 1 and found == counts(batch, 1) else 0
 
 
 def updating_last(program: Program, step: Step) -> Program:

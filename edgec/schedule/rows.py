@@ -39,6 +39,10 @@ LONGEST = 8
 ACROSS_CYCLES, RESULT_CYCLES = 6.0, 6.0
 #: Cycles of latency of an addition.
 LATENCY = 4
+#: The share by which long sums in more tiles, which threads share, may take longer; tiles that are enough to share.
+SHARED, ENOUGH = 0.05, 8
+#: Barriers that sums take as long as, at least, where they are worth sharing.
+BARRIERS = 10
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,10 @@ class Rows(Row):
 
 
 class Tile(NamedTuple):
-    """A choice of loops and counts, with its predicted cycles for all results."""
+    """A choice of loops and counts, with its predicted cycles for all results, and the number of its tiles."""
 
     cycles: float
+    tiles: int
     loops: tuple[tuple[Expr, int], ...]
     on_lanes: bool
 
@@ -108,7 +113,8 @@ def _parts(flat: Flat, lanes: int, weights: Weights) -> Parts | None:
 
 
 def _best(parts: Parts, device: Device) -> Tile | None:
-    """The tile with the least predicted cycles, of those that the registers hold."""
+    """The tile with the least predicted cycles, of those that the registers hold; where few tiles take long, of those
+    that take hardly longer the one with most tiles, so that threads share them."""
     ((combine, body),) = parts.reductions
     steps = [prod(map(most, parts.walk)), ceil(most(parts.row) / device.vector_lanes)]
     is_long = parts_of_long(steps) is not None
@@ -134,8 +140,12 @@ def _best(parts: Parts, device: Device) -> Tile | None:
             after = results * (ACROSS_CYCLES + RESULT_CYCLES / (counts[-1] if on_lanes else 1))
             each = prod(steps) * step + after + device.costs.register_tile.tile
             tiles = prod(ceil(most(v) / tile.get(v, 1)) for v in parts.loops)
-            found.append(Tile(each * tiles, tuple(tile.items()), on_lanes))
-    return min(found, key=lambda t: t.cycles, default=None)
+            found.append(Tile(each * tiles, tiles, tuple(tile.items()), on_lanes))
+    least = min(found, key=lambda t: t.cycles, default=None)
+    if least is None or least.tiles >= ENOUGH or least.cycles < BARRIERS * device.costs.threads.barrier:
+        return least
+    near = (t for t in found if t.cycles <= least.cycles * (1 + SHARED))
+    return max(near, key=lambda t: (min(t.tiles, ENOUGH), -t.cycles))
 
 
 def _is_even(body: Expr, loop: Expr) -> bool:

@@ -45,6 +45,11 @@ def forward(channels: int, outputs: int, size: int) -> Graph:
     return graph(conv(conv(inside("x", 1, channels, size + 2), w), constant(last)))
 
 
+def far_terms(terms: int, rows: int) -> Graph:
+    """A product as the gradient of weights has it: rows of its broadcast factor are neighbors, and terms far apart."""
+    return graph(ops.node("matmul", transpose(value("a", terms, rows), 1, 0), value("b", terms, 50)))
+
+
 def graphs() -> Iterator[tuple[str, Graph]]:
     yield "many pixels", of_weights(1, 24, 40, 29)
     yield "several images", of_weights(3, 17, 20, 18)
@@ -52,6 +57,7 @@ def graphs() -> Iterator[tuple[str, Graph]]:
     yield "weights", forward(100, 75, 5)
     yield "flipped weights", of_operand(100, 75, 5)
     yield "large result", graph(ops.node("matmul", value("a", 1700, 7), value("b", 7, 403)))
+    yield "far terms", far_terms(70, 400)
     yield "large factor", graph(ops.node("matmul", value("a", 5, 301), value("b", 301, 1030)))
 
 
@@ -96,6 +102,18 @@ def test_the_next_panel_of_a_large_factor_is_asked_for(tmp_path: Path, columns: 
     write_graphs({"one": one}, tmp_path, target("x86_64_avx2").device)
     text = "".join(p.read_text() for p in tmp_path.rglob("*.c"))
     assert ("ec_prefetch_far(" in text.replace("ec_prefetch_far(const", "")) == asks
+
+
+@pytest.mark.parametrize(
+    ("terms", "rows", "asks"), [(70, 400, True), (70, 250, False), (20, 1200, False), (40, 300, False)],
+    ids=["far", "near", "few terms", "in the first cache"],
+)  # fmt: skip
+def test_terms_far_apart_are_asked_for(tmp_path: Path, terms: int, rows: int, asks: bool) -> None:
+    """Terms of the broadcast factor a quarter of a page apart or more, in a sum that is long enough."""
+    write_graphs({"one": far_terms(terms, rows)}, tmp_path, target("x86_64_avx512").device)
+    text = "".join(p.read_text() for p in tmp_path.rglob("*.c"))
+    assert (f"ec_prefetch(s + k0 * {rows} + {8 * rows})" in text) == asks
+    assert ("ec_prefetch(s" in text) == asks
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.importer import import_model
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph
-from edgec.pipeline.micro_batches import portion
+from edgec.pipeline.micro_batches import fewest, largest, portion
 
 MOMENTUM = "sgd:lr=0.01,momentum=0.9,weight_decay=0.01"
 
@@ -72,6 +73,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     late = [k for k in kernels if k.guards]
     assert late and all(k.writes not in states for k in late)
     return path
+
+
+def test_the_arena_takes_as_much_as_the_state() -> None:
+    """Parts are as large as they may be: each reads all weights and adds to all moments."""
+    training = edgec.build(convolutions(), compile=False, loss="cross_entropy", optimizer=MOMENTUM, threads=2)
+    assert training.program.training is not None
+    step = replace(training.program.training.step, threads=2)
+    state, found = step.arena_bytes, dict[int, int]()
+    for parts in (1, 2, 3, 4, 5, 8, 9):
+        found[parts] = fewest(8, step, -(-state // parts))
+    assert found == {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 8: 8, 9: 8}
+    assert largest(8, 2, 1000) == 4000  # with a larger arena, parts are as small as they can be
 
 
 def test_steps_are_those_of_whole_batches(folder: Path) -> None:

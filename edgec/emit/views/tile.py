@@ -13,7 +13,7 @@ from edgec.emit.views.epilogue import HalfEnd, on_vectors
 from edgec.emit.views.sums import Step, SumsView
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient
+from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import CODED, DTYPES
 from edgec.schedule.contract.fp16_sums import COLUMNS
 from edgec.schedule.contract.int8_dot import WORD
@@ -21,10 +21,14 @@ from edgec.schedule.storage import memory_type
 
 #: Multiply-adds of an unrolled loop in a tile of one vector, at most: GCC 12 takes 0.5 s for 240, 5 s for 320.
 MOST_ALONE = 256
-#: Bytes beyond which prefetchers do not go.
-PAGE = 4096
+#: Bytes beyond which prefetchers do not go, and of a line of the cache.
+PAGE, LINE = 4096, 64
 #: Bytes of an L beyond which it comes from memory, or from a cache that cores share.
 FAR = 1 << 20
+#: Bytes of an S beyond which the first-level cache does not hold it from one panel to the next.
+BEYOND_FIRST = 1 << 16
+#: Steps of a sum between the terms of S that are multiplied and those that are asked for.
+STEPS_AHEAD = 8
 #: The sign bits of the four bytes of a word.
 SIGN_BITS = "(-2139062144)"
 
@@ -197,6 +201,24 @@ class Tile:
             return []
         place = X.substitute(p.l.args[0], {p.n: p.n + (self.vectors + v) * p.lanes})
         return [advanced(self.view.pointers[p.l.value], Printer(self.view.names, self.view.pointers).position(place))]
+
+    @cached_property
+    def terms_ahead(self) -> list[str]:
+        """The addresses of the terms of S some steps ahead, the first and the last row's, to prefetch: of rows that are
+        neighbors in memory, where terms lie so far apart that no hardware asks for them."""
+        p = self.view.params
+        if self._pointer is None or p.dots is not None or p.window or not p.k:
+            return []
+        inner = p.k[-1]
+        if inner.op != "var" or not is_fixed(inner):
+            return []
+        size, steps = DTYPES[memory_type(p.s)].itemsize, self._pointer[1]
+        step, across = steps[inner] * size, abs(steps.get(p.m, 0)) * size * (self.rows - 1)
+        is_far = abs(step) >= PAGE // 4 and across < LINE and p.s.value.bytes > BEYOND_FIRST
+        if not is_far or most(inner) < 4 * STEPS_AHEAD or len(self.places) < STEPS_AHEAD:
+            return []
+        ends = dict.fromkeys((0, self.rows - 1))
+        return [f"s + {self._place(r, p.k, STEPS_AHEAD * steps[inner])}" for r in ends]
 
     def prefetched(self, v: int) -> list[str]:
         """The address in the panel to prefetch with vector ``v`` of L, if that begins a cache line."""
