@@ -1,6 +1,6 @@
 """Every tile of a matmul on a GPU, timed and compared with the prediction in `edgec.schedule.gpu.tiles`.
 
-    python -m benchmarks.gpu.tiles [--device cuda_sm90] [--precision fp32,fp16] --out FILE.json
+    python -m benchmarks.gpu.tiles [--device cuda_sm90] [--precision fp32,fp16,int8] --out FILE.json
 
 For each shape of the list, one project with a kernel for every tile and split that could make sense. The table says how
 much slower the predicted tile is than the best. Needs nvcc and a GPU; with --replay FILE.json only the predictions are
@@ -22,15 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from edgec import ops
+from benchmarks.gpu import products
 from edgec.artifact.compile import compile_library
 from edgec.device.cuda import pick_cuda_compiler
 from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
-from edgec.ir.graph import Graph, constant, intern
-from edgec.ir.types import Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu import contract as scheduler
 from edgec.schedule.gpu import tiles
@@ -51,7 +49,9 @@ def offers(shape: tuple[int, int, int], device: Device) -> list[AnyTile]:
     """The tiles and splits worth timing: neither a handful of groups, nor many more than the machine holds at once."""
     rows, columns, depth = shape
     found: list[AnyTile] = []
-    for offer in tiles.offers(columns, depth, device, "", True):
+    element = element_of(device)
+    groups = tiles.group_offers(rows, columns, depth, device, element or tiles.multiplied(device), True)
+    for offer in (*tiles.offers(columns, depth, device, element, True), *groups):
         count = ceil(rows / offer.m) * ceil(columns / offer.n)
         for split in tiles.SPLITS:
             if split > 1 and (depth // split < 2 * offer.k or count * split > 4 * device.gpu.multiprocessors):
@@ -61,20 +61,24 @@ def offers(shape: tuple[int, int, int], device: Device) -> list[AnyTile]:
     return found
 
 
+def element_of(device: Device) -> str:
+    """The type of factors that the tiles of a product are asked for by; of floats the precision says it."""
+    return "s8" if device.name.endswith("int8") else ""
+
+
+def device_of(device: Device, precision: str) -> Device:
+    """The device in a precision; int8 is one of products, whose results are halves."""
+    if precision == "int8":
+        return replace(device, precision="fp16", name=f"{device.name} int8")
+    return replace(device, precision=precision)  # type: ignore[arg-type]
+
+
 def made(shape: tuple[int, int, int], device: Device, folder: Path) -> list[dict[str, Any]]:
     """A compiled project with one kernel for every offer; the offers, in the order of its kernels."""
-    rows, columns, depth = shape
     wanted = offers(shape, device)
-    random = np.random.default_rng(0)
-    given = intern("input", (), {"name": "a"}, Type("f32", (rows, depth)))
-    a = ops.node("abs", given)  # so that it lies in memory as in the middle of a network
-    outputs = []
-    for number in range(len(wanted)):
-        w = (random.standard_normal((depth, columns)) / depth**0.5).astype(np.float32)
-        outputs.append((f"y{number}", ops.node("max", ops.node("matmul", a, constant(w)), constant(np.float32(0)))))
+    graph = products.graph(shape, element_of(device) or "f16", len(wanted))
     left = list(wanted)
     scheduler.tile_for = lambda *_: left.pop(0)  # type: ignore[assignment]
-    graph = Graph((given,), tuple(outputs), {}, {})
     program = schedule(plan(graph, gpu=True), device, ScheduleOptions(fp32_blocks=0))
     folder.mkdir(parents=True)
     for path, content in files(program, device, "net").items():
@@ -100,15 +104,15 @@ def timed(shape: tuple[int, int, int], folder: Path) -> list[float]:
 def told(results: dict[str, Any], device: Device) -> None:
     """Report of the predicted tile relative to the best one, shape by shape."""
     for precision, shapes in results.items():
-        one = replace(device, precision=precision)
+        one = device_of(device, precision)
         losses, tuned = [], []
         for text, rows in shapes.items():
             shape = tuple(map(int, text.split("x")))
             best = min(rows, key=lambda r: r["us"])
-            chosen = tiles.tile_for(1, *shape, one, "", True)
+            chosen = tiles.tile_for(1, *shape, one, element_of(one), True)
             same = [r for r in rows if all(r[k] == v for k, v in vars(chosen).items())]
             us = same[0]["us"] if same else float("nan")
-            proposed = [vars(t) for t in tiles.tiles_for(1, *shape, one, "", True)[:TILES]]
+            proposed = [vars(t) for t in tiles.tiles_for(1, *shape, one, element_of(one), True)[:TILES]]
             ways = [r["us"] for r in rows if {k: v for k, v in r.items() if k != "us"} in proposed]
             tuned += [min(ways) / best["us"]] if ways else []
             losses.append(us / best["us"])
@@ -144,7 +148,7 @@ def main() -> None:
         with ProcessPoolExecutor() as pool:
             waiting = [
                 (precision, shape, root / precision / str(number),
-                 pool.submit(made, shape, replace(device, precision=precision), root / precision / str(number)))
+                 pool.submit(made, shape, device_of(device, precision), root / precision / str(number)))
                 for precision in options.precision.split(",")
                 for number, shape in enumerate(SHAPES)
             ]  # fmt: skip

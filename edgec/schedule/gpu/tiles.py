@@ -79,7 +79,7 @@ def tiles_for(
         replace(offer, split=split)
         for offer in (
             *offers(columns, depth, device, element, constant),
-            *_group_offers(rows, columns, depth, device, element or multiplied(device), constant),
+            *group_offers(rows, columns, depth, device, element or multiplied(device), constant),
         )
         for split in SPLITS
         if split == 1 or depth // split >= 2 * offer.k
@@ -118,9 +118,10 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
             yield tile
 
 
-def _group_offers(
+def group_offers(
     rows: int, columns: int, depth: int, device: Device, element: str, constant: bool
 ) -> Iterator[TensorTile]:
+    """Tiles of groups of four warps that a product can be cut into, its sum in one part."""
     if not device.has_warp_groups or element not in (*HALF, "s8"):
         return
     for m, n in GROUP_SHAPES:
