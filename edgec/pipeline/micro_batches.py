@@ -94,8 +94,8 @@ def counts(batch: int, threads: int) -> list[int]:
 
 
 def fewest(batch: int, step: Program, state_bytes: int) -> int:
-    """The least number of micro-batches by which the arena of a step is no larger than its state: 1 where it is not, or
-    the batch cannot be divided."""
+    """The least number of micro-batches by which the arena of a step is no larger than its state; the most there can be
+    where none is."""
     found = counts(batch, step.threads)
     return next((n for n in found if step.arena_bytes <= n * state_bytes), found[-1])
 

@@ -142,7 +142,7 @@ def _stepping(
             return part
     found = step, program or trials.least()
     count = fewest(batch, found[1], sum(b.bytes for b in found[1].states.values()))
-    for runs in dict.fromkeys((count, batch)):
+    for runs in [n for n in counts(batch, 1) if n >= count]:
         if runs == 1 or (runs > count and not (room and ram_of(found[1], found[0]) > room)):
             continue
         part = of(runs)

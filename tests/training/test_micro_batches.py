@@ -87,6 +87,24 @@ def test_the_arena_takes_as_much_as_the_state() -> None:
     assert largest(8, 2, 1000) == 4000  # with a larger arena, parts are as small as they can be
 
 
+def test_little_memory_divides_a_batch_no_further_than_it_must() -> None:
+    """Between one micro-batch and one for each sample there are others."""
+    held = {"w": floats(8, 3, 3, 3), "v": floats(8, 200), "u": floats(200, 200), "t": floats(200, 10)}
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), node("Relu", ["c"], ["r"]),
+        node("GlobalAveragePool", ["r"], ["p"]), node("Flatten", ["p"], ["f"]), node("MatMul", ["f", "v"], ["a"]),
+        node("Relu", ["a"], ["b"]), node("MatMul", ["b", "u"], ["d"]), node("MatMul", ["d", "t"], ["y"]),
+    ]  # fmt: skip
+    proto = model(nodes, [tensor_input("x", [1, 3, 16, 16])], ["y"], [weights(n, v) for n, v in held.items()])
+    asked = {"loss": "cross_entropy", "optimizer": MOMENTUM, "batch": 16, "threads": 1, "compile": False}
+    whole = edgec.build(proto, device="x86_64_avx2", **asked).program.training
+    assert whole is not None and whole.micro_batches == 1
+    kept = sum(b.bytes for b in whole.step.states.values())
+    room = kept + int(0.7 * whole.step.arena_bytes) + (1 << 16)
+    parts = edgec.build(proto, device="x86_64_avx2", ram=room, **asked).program.training
+    assert parts is not None and 1 < parts.micro_batches < 16
+
+
 def test_steps_are_those_of_whole_batches(folder: Path) -> None:
     with Trainer(folder) as trainer, Trainer(folder, 2) as other:
         assert trainer.batch == 8
