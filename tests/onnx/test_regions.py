@@ -15,6 +15,7 @@ from small_models import model, node, tensor_input, weights
 from edgec.errors import ModelError
 from edgec.execute.executor import run_graph
 from edgec.frontend.onnx import import_model
+from edgec.frontend.onnx.operators import sampling
 
 ort = pytest.importorskip("onnxruntime")
 X = np.random.default_rng(1).standard_normal((2, 3, 6, 7)).astype(np.float32)
@@ -45,6 +46,13 @@ def regions(count: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-3, 16, (count, 4)).astype(np.float32) / 2
 
 
+@pytest.fixture(params=[0, 1 << 20], ids=["runs", "pixels"])
+def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MaxRoiPool by runs that regions share, and by the pixels of each."""
+    monkeypatch.setattr(sampling, "MANY_CELLS", request.param)
+
+
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("cells", [(1, 1), (2, 3), (7, 5)])
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_largest_of_regions(cells: tuple[int, int], scale: float) -> None:
@@ -59,6 +67,7 @@ def test_largest_of_regions(cells: tuple[int, int], scale: float) -> None:
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("width", [1, 2, 5, 8])
 def test_largest_of_regions_as_wide_as_the_picture(width: int) -> None:
     """From the narrowest to the widest, of which two runs of a power of two cover each."""
@@ -74,11 +83,12 @@ def test_largest_of_regions_as_wide_as_the_picture(width: int) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_regions_share_what_they_read_of_a_picture() -> None:
-    """No value has an element for each pixel and region."""
+@pytest.mark.parametrize(("regions", "shares"), [(600, True), (10, False)])
+def test_many_regions_share_what_they_read_of_a_picture(regions: int, shares: bool) -> None:
+    """No value has an element for each pixel and region then."""
     op = node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=(2, 2))
-    graph = import_model(model([op], [tensor_input("x", (1, 8, 16, 64)), tensor_input("r", (100, 5))]))
-    assert max(n.type.elements for n in graph.operations()) < 100 * 8 * 16 * 64
+    graph = import_model(model([op], [tensor_input("x", (1, 8, 16, 64)), tensor_input("r", (regions, 5))]))
+    assert (max(n.type.elements for n in graph.operations()) < regions * 8 * 16 * 64) is shares
 
 
 @pytest.mark.parametrize("mode", ["avg", "max"])

@@ -27,6 +27,8 @@ from edgec.frontend.values import (
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 
+#: Columns of cells from which on regions share the largest of runs of pixels.
+MANY_CELLS = 1024
 #: From a floating coordinate and the extent it runs over to (place, weight) pairs, all of the same shape.
 Taps = Callable[[Value], list[tuple[Value, "Value | float"]]]
 
@@ -241,10 +243,11 @@ def max_roi_pool(call: Call) -> Value:
 def _largest_across(x: Value, batches: Value, first: Value, last: Value) -> Value:
     """The largest of pixels ``first`` to below ``last`` of each row, [R, cells, H, C]; -inf where there are none.
 
-    Two runs of 2^k pixels that overlap cover a range. The largest of all runs are computed once for all regions.
+    Two runs of 2^k pixels that overlap cover a range. The largest of all runs are computed once for all regions, where
+    there are enough cells for that.
     """
-    width = x.shape[3]
-    if isinstance(width, Expr):
+    width, (regions, cells) = x.shape[3], first.shape
+    if isinstance(width, Expr) or (isinstance(regions, int) and regions * int(cells) < MANY_CELLS):
         pixel = iota(width, 2, 3, x.dtype)
         inside = (pixel >= first.unsqueeze(2)) & (pixel < last.unsqueeze(2))
         across = select(inside.unsqueeze(1, 2), x.gather(batches, 0).unsqueeze(3), -inf)
