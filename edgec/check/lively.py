@@ -52,8 +52,8 @@ _TAME = frozenset(
 )  # fmt: skip
 #: Values of which none is larger are as good as zero: kernels flush what follows from them.
 NOTHING = 1e-30
-#: The least number of 16 bits above 0.
-FP16_LEAST = 2.0**-24
+#: The least number of 16 bits above 0, and the least that has all of their bits.
+FP16_LEAST, FP16_NORMAL = 2.0**-24, 2.0**-14
 #: Part of the elements of an integer result that may differ, of rounded ones by a step: numbers that are nearly equal.
 DIFFER = 0.01
 #: Steps that a rounded integer is off where the kernel is wrong: others round several times, each by a step.
@@ -137,12 +137,13 @@ def _flushed(block: Block) -> float:
 
 
 def _lost(block: Block, run: ProgramRun, precision: str) -> float:
-    """The most that sums lose where weights are stored in fp16, whose least number is 2**-24: smaller ones become 0."""
+    """The most that sums lose by weights in fp16 that are below its normal numbers: these have fewer bits, or none."""
     weights = [n for n in block.inputs if n.is_const and is_float(n.type.dtype)]
     if precision != "fp16" or block.is_procedure or not weights:
         return 0.0
+    small = sum(int(np.count_nonzero((n.value != 0) & (np.abs(n.value) < FP16_NORMAL))) for n in weights)
     sums = (e for e in X.walk(block.formula.body) if e.op == "reduce")
-    terms = max((prod(most(v) for v in X.reduction_variables(e)) for e in sums), default=1)
+    terms = min(small, max((prod(most(v) for v in X.reduction_variables(e)) for e in sums), default=1))
     floats = (n for n in block.inputs if not n.is_const and is_float(n.type.dtype) and n in run.program.views)
     largest = max((float(np.abs(run.place(n)).max(initial=0.0)) for n in floats), default=1.0)
     return terms * largest * FP16_LEAST / 2
