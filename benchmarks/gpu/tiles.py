@@ -1,4 +1,4 @@
-"""Every tile of a matmul on a GPU, timed and compared with the prediction in `edgec.schedule.gpu.tiles`.
+"""Every tile of a matmul on a GPU, timed and compared with the prediction in `edgec.schedule.gpu.tile_cycles`.
 
     python -m benchmarks.gpu.tiles [--device cuda_sm90] [--precision fp32,fp16,int8] --out FILE.json
 
