@@ -171,10 +171,7 @@ class Network:
         with self._lock:
             self.require_open()
             call, outputs = self.bind(inputs, into)
-            try:
-                call()
-            except ValueError as error:
-                raise NotMet(str(error)) from None
+            ran(call)
         return outputs()
 
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:
@@ -260,6 +257,14 @@ class Network:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def ran(call: Callable[[], None]) -> None:
+    """One run of a network that is bound to arrays; raises NotMet where it refuses them."""
+    try:
+        call()
+    except ValueError as error:
+        raise NotMet(str(error)) from None
 
 
 def _remedy(port: Port, given: np.ndarray, fits: bool) -> str | None:
