@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from edgec.device.cuda import compile_cuda, pick_cuda_compiler
+from edgec.device.cuda import CudaCompiler, compile_cuda, pick_cuda_compiler
 from edgec.device.device import Device
 from edgec.emit.project import files
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, ToolchainError
 from edgec.fuse import plan
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
@@ -27,6 +28,14 @@ from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 
 FLAGS = ("-x", "c++", "-std=c++17", "-O1", "-DEC_ON_CPU", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+
+
+def nvcc(device: Device) -> CudaCompiler:
+    """The compiler; without one there is nothing to test, but what it says of a source is no reason to skip."""
+    try:
+        return pick_cuda_compiler(device)
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
 
 
 class Emulated:

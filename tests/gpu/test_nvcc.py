@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated import nvcc
 from kernel_cases import cases
 from onnx import TensorProto
 from opencl_networks import joined
@@ -15,12 +16,11 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.bench.remote import compile_runner
-from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
-from edgec.device.device import Device
+from edgec.device.cuda import compile_cuda, has_gpu
 from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.emit.registry import templates
-from edgec.errors import ToolchainError, UsageError
+from edgec.errors import UsageError
 from edgec.fuse import plan
 from edgec.options import resolve
 from edgec.pipeline import run
@@ -46,14 +46,6 @@ PROCEDURES = {
     "descending": ("descent of 5x4 in f32 along 3 trees",),
     "scattering": ("scatter of long slices", "scatter of itself"),
 }  # fmt: skip
-
-
-def nvcc(device: Device) -> CudaCompiler:
-    """The compiler; without one there is nothing to test, but what it says of a source is no reason to skip."""
-    try:
-        return pick_cuda_compiler(device)
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.mark.parametrize(("precision", "capability"), [("fp32", 75), ("fp32", 87), ("fp16", 87)])

@@ -10,16 +10,16 @@ import numpy as np
 import onnx
 import pytest
 from chance import SEED
+from emulated import nvcc
 from gguf_files import llama
 from onnx_decoders import VOCABULARY, decoder, logits_of, stacked
 
 import edgec
 from edgec.artifact.network import Network
 from edgec.artifact.session import Session
-from edgec.device.cuda import compile_cuda, pick_cuda_compiler
+from edgec.device.cuda import compile_cuda
 from edgec.device.load import load_device
 from edgec.emit.project import files
-from edgec.errors import ToolchainError
 from edgec.frontend.gguf import import_gguf, parse
 from edgec.frontend.language.cache import Kind
 from edgec.fuse.single import single_plan
@@ -209,10 +209,7 @@ def test_a_token_takes_five_launches_a_layer(format: str, cache: Kind) -> None:
 @pytest.mark.parametrize("cache", ["fp32", "fp16", "int8"])
 def test_kernels_of_a_token_do_not_spill(cache: Kind, tmp_path: Path) -> None:
     device = replace(load_device("cuda_sm90"), precision="fp16")
-    try:
-        compiler = pick_cuda_compiler(device)
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
+    compiler = nvcc(device)
     single = single_plan(import_gguf(parse(llama("Q4_1", layers=1)), CONTEXT, cache), largest_head(device))
     assert single is not None
     program = with_early_keys(together(schedule(single, device, ScheduleOptions(fp32_blocks=0))))
