@@ -1,10 +1,11 @@
 """Every tile of a matmul on a GPU, timed and compared with the prediction in `edgec.schedule.gpu.tile_cycles`.
 
-    python -m benchmarks.gpu.tiles [--device cuda_sm90] [--precision fp32,fp16,int8] --out FILE.json
+    python -m benchmarks.gpu.tiles [--device cuda_sm90] [--precision fp32,tf32,fp16,int8] [--groups] --out FILE.json
 
 For each shape of the list, one project with a kernel for every tile and split that could make sense. The table says how
-much slower the predicted tile is than the best. Needs nvcc and a GPU; with --replay FILE.json only the predictions are
-made anew, for times that were taken before.
+much slower the predicted tile is than the best. With --groups only tiles of groups of four warps are timed, from which
+`benchmarks.gpu.fit_tiles` solves for their costs. Needs nvcc and a GPU; with --replay FILE.json only the predictions
+are made anew, for times that were taken before.
 """
 
 from __future__ import annotations
@@ -42,16 +43,18 @@ SHAPES = (
     (3136, 64, 576), (784, 128, 1152), (784, 512, 128), (196, 256, 2304), (196, 256, 1024), (49, 512, 4608),
     (49, 2048, 512), (197, 192, 192), (197, 768, 192), (197, 192, 768), (128, 768, 768), (128, 3072, 768),
     (128, 768, 3072), (128, 2304, 768), (64, 3072, 768), (64, 2304, 768), (64, 768, 3072), (64, 768, 768),
+    (1500, 384, 384), (1500, 1536, 384), (1500, 384, 1536), (512, 1024, 1024), (1024, 4096, 1024), (3136, 256, 64),
+    (784, 768, 192), (12544, 64, 147),
 )  # fmt: skip
 
 
-def offers(shape: tuple[int, int, int], device: Device) -> list[AnyTile]:
+def offers(shape: tuple[int, int, int], device: Device, groups_alone: bool = False) -> list[AnyTile]:
     """The tiles and splits worth timing: neither a handful of groups, nor many more than the machine holds at once."""
     rows, columns, depth = shape
     found: list[AnyTile] = []
     element = element_of(device)
     groups = tiles.group_offers(rows, columns, depth, device, element or tiles.multiplied(device), True)
-    for offer in (*tiles.offers(columns, depth, device, element, True), *groups):
+    for offer in (*(() if groups_alone else tiles.offers(columns, depth, device, element, True)), *groups):
         count = ceil(rows / offer.m) * ceil(columns / offer.n)
         for split in tiles.SPLITS:
             if split > 1 and (depth // split < 2 * offer.k or count * split > 4 * device.gpu.multiprocessors):
@@ -73,9 +76,9 @@ def device_of(device: Device, precision: str) -> Device:
     return replace(device, precision=precision)  # type: ignore[arg-type]
 
 
-def made(shape: tuple[int, int, int], device: Device, folder: Path) -> list[dict[str, Any]]:
+def made(shape: tuple[int, int, int], device: Device, folder: Path, groups_alone: bool) -> list[dict[str, Any]]:
     """A compiled project with one kernel for every offer; the offers, in the order of its kernels."""
-    wanted = offers(shape, device)
+    wanted = offers(shape, device, groups_alone)
     graph = products.graph(shape, element_of(device) or "f16", len(wanted))
     left = list(wanted)
     scheduler.tile_for = lambda *_: left.pop(0)  # type: ignore[assignment]
@@ -122,6 +125,8 @@ def told(results: dict[str, Any], device: Device) -> None:
                   f"chosen {_short(vars(chosen))} {us:.1f} us")  # fmt: skip
         known = [x for x in losses if x == x]
         mean = exp(sum(map(log, known)) / max(len(known), 1))
+        if not known:
+            continue
         print(f"{precision}: chosen over best, geometric mean {mean:.3f}, worst {max(known):.2f}, "
               f"{len(losses) - len(known)} not timed; the quickest of the {TILES} that edgec tune times "
               f"{exp(sum(map(log, tuned)) / max(len(tuned), 1)):.3f}")  # fmt: skip
@@ -136,6 +141,7 @@ def main() -> None:
     p.add_argument("--device", default="cuda_sm90")
     p.add_argument("--precision", default="fp32,fp16")
     p.add_argument("--out", type=Path)
+    p.add_argument("--groups", action="store_true", help="only tiles of groups of four warps")
     p.add_argument("--replay", type=Path)
     options = p.parse_args()
     device = load_device(options.device)
@@ -148,7 +154,7 @@ def main() -> None:
         with ProcessPoolExecutor() as pool:
             waiting = [
                 (precision, shape, root / precision / str(number),
-                 pool.submit(made, shape, device_of(device, precision), root / precision / str(number)))
+                 pool.submit(made, shape, device_of(device, precision), root / precision / str(number), options.groups))
                 for precision in options.precision.split(",")
                 for number, shape in enumerate(SHAPES)
             ]  # fmt: skip

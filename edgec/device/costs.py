@@ -243,8 +243,10 @@ class GroupTileCosts:
     """Synchronizing the thread blocks of a cluster that share a tile."""
     cluster_part: float
     """The same for each of them."""
+    cluster_multiprocessors: float
+    """Multiprocessors of a part of the GPU: a cluster lies within one."""
     cluster_share: float
-    """The share of the multiprocessors that clusters can fill: each lies within one part of the GPU."""
+    """The share of the clusters that parts of that size have room for which run at once: some parts are smaller."""
     add_remote_part: float
     """Adding one partial sum from the shared memory of another thread block of the cluster."""
 

@@ -10,7 +10,8 @@ from edgec.emit.gpu.attention import AttentionView
 from edgec.emit.gpu.attention_gradients import AttentionGradientsView
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.few_queries import FewQueriesView
-from edgec.emit.gpu.loops import MapView, ReduceView
+from edgec.emit.gpu.held_rows import HeldReduceView
+from edgec.emit.gpu.loops import MapView
 from edgec.emit.gpu.opencl import (
     OpenClAttention,
     OpenClContract,
@@ -148,7 +149,7 @@ CUDA = Language(
     "cu",
     {
         "map": MapView,
-        "reduce": ReduceView,
+        "reduce": HeldReduceView,
         "contract": ContractView,
         "attention": AttentionView,
         "few_queries": FewQueriesView,

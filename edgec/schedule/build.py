@@ -26,9 +26,10 @@ from edgec.schedule.contract.lookup import decoded, in_panels, tied
 from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu.attention_gradients import OPERATORS, on_tensor_cores
+from edgec.schedule.gpu.coarse import with_coarse_functions
 from edgec.schedule.gpu.early_launch import early_after_loops
 from edgec.schedule.gpu.levels import in_levels
-from edgec.schedule.gpu.weight_prefetch import prefetch_weights
+from edgec.schedule.gpu.weight_prefetch import prefetch_constants, prefetch_weights
 from edgec.schedule.halo_fill import halo_fill
 from edgec.schedule.least import least_arena
 from edgec.schedule.memory import ALIGNMENT, TooLarge, plan_memory
@@ -193,7 +194,8 @@ def _scheduled(
             kernels += [*borders, kernel]
         else:
             kernels.append(vectors.taken_in(kernels, chained(borders, kernel, threads=threads)))
-    kernels = prefetch_weights(kernels, device)
+    kernels = prefetch_constants(prefetch_weights(kernels, device), device)
+    kernels = with_coarse_functions(kernels, device)
     if options.in_levels:
         kernels = in_levels(kernels, pairs(plan, views))
     kernels = early_after_loops(kernels, device)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from chance import SEED
 from emulated import Emulated, emulate
-from small_graphs import arrays, doubled, graph, number, transpose, value
+from small_graphs import arrays, doubled, graph, number, transpose, value, weights
 
 from edgec import ops
 from edgec.device.device import Device
@@ -85,6 +85,61 @@ def test_products_are_those_of_the_formulas(name: str, tmp_path: Path) -> None:
         assert np.abs(got - want[port]).max() <= 2e-3 * np.abs(want[port]).max(), port
 
 
+def _product_of_weights(m: int, n: int, k: int, turned: bool = False, epilogue: bool = False) -> Graph:
+    s = transpose(_stored("s", k, m), 1, 0) if turned else _stored("s", m, k)
+    made = ops.node("matmul", s, weights(k, n))
+    if epilogue:
+        made = ops.node("max", ops.node("add", made, value("b", n)), number(0.0))
+        made = ops.node("add", made, _stored("r", m, n))
+    return graph(made)
+
+
+BY_WEIGHTS = {
+    "stored tile by tile": _product_of_weights(128, 256, 256),
+    "odd sizes": _product_of_weights(201, 301, 299),
+    "turned": _product_of_weights(201, 301, 299, True),
+    "turned, pieces of 16 bytes": _product_of_weights(136, 256, 264, True),
+    "192 columns": _product_of_weights(130, 192, 100, epilogue=True),
+    "32 columns": _product_of_weights(70, 32, 90, epilogue=True),
+    "a sum in parts": _product_of_weights(128, 128, 2048, epilogue=True),
+}
+
+
+@pytest.mark.usefixtures("groups_alone")
+@pytest.mark.parametrize("name", BY_WEIGHTS)
+def test_tf32_rounds_what_it_multiplies(name: str, tmp_path: Path) -> None:
+    device, made = _device(5, "tf32"), BY_WEIGHTS[name]
+    tiles = _tiles(made, device)
+    assert tiles and all(t.by_group and t.element == "tf32" for t in tiles)
+    assert any(t.split > 1 for t in tiles) == (name == "a sum in parts")
+    network = emulate({"net": made}, tmp_path, device)["net"]
+    assert isinstance(network, Emulated)
+    given = arrays(made, SEED)
+    want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
+    for port, got in network(given).items():
+        error = got - want[port]
+        assert np.abs(error).max() <= 1e-3 * np.abs(want[port]).max(), port
+        smaller = (error * want[port]).sum() / (want[port] ** 2).sum()
+        assert abs(smaller) <= 1e-4, port  # results are 3.5e-4 smaller where a factor's bits are dropped, not rounded
+
+
+@pytest.mark.usefixtures("groups_alone")
+@pytest.mark.parametrize("precision, depth", [("fp16", 2112), ("tf32", 1152)])
+def test_parts_of_a_sum_may_have_no_steps(
+    precision: str, depth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 33 or 36 rounds in 16 parts, the last parts have none."""
+    monkeypatch.setattr(gpu_tiles, "SPLITS", (16,))
+    device, made = _device(132, precision), _product_of_weights(64, 64, depth, epilogue=True)
+    assert [t.split for t in _tiles(made, device)] == [16]
+    network = emulate({"net": made}, tmp_path, device)["net"]
+    assert isinstance(network, Emulated)
+    given = arrays(made, SEED)
+    want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
+    for port, got in network(given).items():
+        assert np.abs(got - want[port]).max() <= 2e-3 * np.abs(want[port]).max(), port
+
+
 @pytest.mark.usefixtures("groups_alone")
 @pytest.mark.parametrize("turns", ["", "sl"])
 def test_tiles_of_192_columns_are_taken_where_they_fill_the_device(turns: str) -> None:
@@ -110,6 +165,9 @@ def test_few_rows_other_types_and_other_generations_have_tiles_of_warps() -> Non
     assert not any(t.by_group for t in _tiles(_product(32, 512, 512), _device(2)))
     for precision in ("fp32", "tf32"):
         assert not any(t.by_group for t in _tiles(large, _device(2, precision)))
+    constant = _product_of_weights(512, 512, 512)
+    assert all(t.by_group for t in _tiles(constant, _device(2, "tf32")))
+    assert not any(t.by_group for t in _tiles(constant, _device(2, "fp32")))
     for capability in (80, 100):
         device = _device(2)
         older = replace(device, gpu=replace(device.gpu, compute_capability=capability))

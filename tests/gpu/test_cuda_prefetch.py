@@ -1,15 +1,16 @@
-"""Weights that a product asks for before the next one needs them."""
+"""Weights that a product asks for before the next one needs them, and constants that a kernel asks for itself."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
 
-from small_graphs import graph, value, weights
+from small_graphs import graph, layernorm, value, weights
 
 from edgec import ops
 from edgec.device.device import Device
 from edgec.device.load import load_device
+from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
@@ -53,3 +54,26 @@ def test_nothing_is_asked_for_where_weights_stay_or_nobody_can_ask() -> None:
     orin = with_cache(load_device("jetson"), 1 << 19)
     for device in (load_device("cuda_sm90"), orin):
         assert all(not k.schedule.prefetch for k in products(device))
+
+
+def biased() -> Graph:
+    """A product with a bias, and a normalization by rows with a scale."""
+    x = ops.node("add", ops.node("matmul", value("x", 128, 256), weights(256, 512)), weights(512))
+    return graph(ops.node("mul", layernorm(x, 1), weights(512)))
+
+
+def test_kernels_ask_for_their_small_constants_before_they_wait() -> None:
+    device = with_cache(load_device("cuda_sm90"), 1 << 19)
+    program = schedule(plan(biased(), gpu=True), device, ScheduleOptions(fp32_blocks=0))
+    found = {k.template: [b.bytes for b in k.schedule.early] for k in program.kernels}
+    assert found.keys() == {"contract", "reduce"} and all(set(sizes) == {4 * 512} for sizes in found.values())
+    text = next(c.decode() for path, c in files(program, device, "net").items() if path.endswith("kernels_0.cu"))
+    for kernel in text.split("EC_KERNEL")[1:]:
+        assert 0 < kernel.index("ec_prefetch(") < kernel.index("ec_wait()")
+    assert text.count("ec_prefetch(") == sum(map(len, found.values()))
+
+
+def test_constants_that_stay_in_the_cache_are_not_asked_for() -> None:
+    for device in (load_device("cuda_sm90"), with_cache(load_device("jetson"), 1 << 19)):
+        kernels = schedule(plan(biased(), gpu=True), device, ScheduleOptions(fp32_blocks=0)).kernels
+        assert not any(k.schedule.early for k in kernels)

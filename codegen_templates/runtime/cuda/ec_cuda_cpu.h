@@ -257,6 +257,7 @@ static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned clu
 /* Tensor cores: ec_cuda.h says which lane holds which elements. */
 static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const void *row) {
   ec_fibers &f = ec_fibers::all();
+  if ((const unsigned char *)row < ec_shared() || (const unsigned char *)row + 16 > ec_shared() + EC_ROOM) abort();
   const unsigned lane = f.thread.x % ec_fibers::WARP;
   f.show(&row, sizeof row);
   for (unsigned i = 0; i < 4; ++i) {
@@ -355,7 +356,7 @@ EC_SPARSE_BYTES(ec_multiply_sparse_u8_u8, uint8_t, uint8_t)
 #undef EC_SPARSE_BYTES
 
 /* The element of step ``k`` of a row of a factor of a group of warps, at ``p`` and what follows. */
-template <bool TURNED> static inline uint16_t ec_group_bits(const uint16_t *p, unsigned row, unsigned k) {
+template <bool TURNED> static inline uint16_t ec_group_bits(const void *p, unsigned row, unsigned k) {
   const uintptr_t at = (uintptr_t)p + (TURNED ? row / 64 * 8192 + k * 128 + row % 64 * 2 : row * 128 + k * 2);
   uint16_t bits;
   memcpy(&bits, (const void *)(at ^ (at >> 7 & 7) << 4), 2);
@@ -380,8 +381,9 @@ static inline void ec_group_multiply_on_cpu(Sum (&sums)[WIDE][4], S s, L l) {
       sums[i / 2][i % 2 + 2] += rows[1][k] * x;
     }
 }
+/* The same where registers hold the rows, for 32 bytes of k; two halves lie in the place of a float. */
 template <int WIDE, bool TURNED, void (*MULTIPLY)(float (&)[4], const unsigned (&)[4], unsigned, unsigned)>
-static inline __attribute__((unused)) void ec_group_multiply_rows_on_cpu(float (&sums)[WIDE][4], const unsigned (&rows)[4], const uint16_t *l, bool adds) {
+static inline __attribute__((unused)) void ec_group_multiply_rows_on_cpu(float (&sums)[WIDE][4], const unsigned (&rows)[4], const void *l, bool adds) {
   const unsigned lane = ec_fibers::all().thread.x % 32;
   for (unsigned j = 0; j < WIDE; ++j) {
     unsigned two[2] = {};

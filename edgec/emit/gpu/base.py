@@ -16,7 +16,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
-from edgec.schedule.gpu.kernel import LANES, GpuKernel, Prefetch
+from edgec.schedule.gpu.kernel import LANES, GpuKernel
 from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce
 from edgec.schedule.program import Buffer
 
@@ -114,7 +114,8 @@ class GpuView(View, ABC):
     @property
     def prologue(self) -> list[str]:
         """The first statements of the kernel."""
-        return ["ec_wait();", *["ec_let_next();"] * self.starts_next, *self.size_lines]
+        early = [f"ec_prefetch({pointer}, {size});" for pointer, size in self.early]
+        return [*early, "ec_wait();", *["ec_let_next();"] * self.starts_next, *self.size_lines]
 
     @property
     def starts_next(self) -> bool:
@@ -145,7 +146,12 @@ class GpuView(View, ABC):
             found += [f"const ec_int {size_name(s)} = {value};", f"(void){size_name(s)};"]
         return found
 
-    def prefetched(self, prefetch: Prefetch) -> list[tuple[str, int]]:
+    @property
+    def early(self) -> list[tuple[str, int]]:
+        """Pointers to constants of the kernel itself, and the bytes of each to be brought into L2."""
+        return self.prefetched([(buffer, buffer.bytes // 16 * 16) for buffer in self.record.early])
+
+    def prefetched(self, prefetch: Sequence[tuple[Buffer, int]]) -> list[tuple[str, int]]:
         """Pointers to weights of the next kernel, and the bytes of each to be brought into L2."""
         return [(self.pointers[buffer], size) for buffer, size in prefetch]
 
@@ -183,7 +189,9 @@ class GpuView(View, ABC):
         return f"{self.bounded} {name}({self.kernel_parameters});"
 
     def printer(self, names: dict[Expr, str], lane: Expr | None = None, depth: int = 1) -> GpuPrinter:
-        return CudaPrinter(names, self.pointers, lane, depth=depth)
+        printer = CudaPrinter(names, self.pointers, lane, depth=depth)
+        printer.coarse = self.record.coarse
+        return printer
 
 
 def numbered(

@@ -122,7 +122,7 @@ class ContractView(SlotView):
 
     @property
     def prefetch(self) -> list[tuple[str, int]]:
-        return self.prefetched(self.params.prefetch)
+        return [*self.early, *self.prefetched(self.params.prefetch)]
 
     @property
     def s_turned(self) -> bool:

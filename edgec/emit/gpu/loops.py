@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,6 +86,11 @@ class ReduceView(GpuView):
     def has_sub_groups(self) -> bool:
         """Can the threads of a team combine accumulators by sub-groups of OpenCL?"""
         return False
+
+    @property
+    def held(self) -> Sequence[object]:
+        """Loads along the row whose values a thread holds in registers, for all passes."""
+        return ()
 
     @property
     def team(self) -> int:

@@ -66,10 +66,14 @@ class CudaPrinter(GpuPrinter):
     """As CUDA has it.
 
     A quotient that is rounded to an integer has no branches, where its divisor allows that. Stores of int8 round and
-    saturate by themselves.
+    saturate by themselves. Where results are ``coarse``, the error function is so, too.
     """
 
+    coarse = False
+
     def text(self, e: Expr) -> str:
+        if e.op == "erf" and self.coarse and e.dtype == "f32":
+            return f"ec_coarse_erf({(self.vector if self.is_vector(e) else self.value)(e.args[0])})"
         if e.op == "round" and e.dtype == "f32" and self._is_quotient(e.args[0]):
             print_as, function = (self.vector, "ec_round") if self.is_vector(e) else (self.value, "rintf")
             return f"{function}(ec_quotient({', '.join(map(print_as, e.args[0].args))}))"

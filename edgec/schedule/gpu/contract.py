@@ -290,8 +290,9 @@ def _packed(
     size = values.itemsize if isinstance(tile, TensorTile) else 0
     if isinstance(tile, Tile) and tile.chunk > 1:
         return _in_dots(values, outer, k, n, weights, kind, tile.chunk)
+    if isinstance(tile, TensorTile) and tile.element == "tf32" and (tile.whole or tile.by_group):
+        values = as_tf32(values)  # others are rounded in registers
     if isinstance(tile, TensorTile) and in_tiles(tile):
-        values = as_tf32(values) if tile.element == "tf32" else values
         values = values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1)
         tiles = packed(values[0], tile)[None] if tile.two_of_four else cut(values, tile)
         buffer = weights.add(tiles)

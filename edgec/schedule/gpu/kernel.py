@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
 
@@ -26,10 +26,16 @@ Prefetch = tuple[tuple[Buffer, int], ...]
 
 @dataclass(frozen=True)
 class GpuKernel(BlockSchedule):
-    """A record of one of the GPU schedules. ``store`` is written at ``address``."""
+    """A record of one of the GPU schedules. ``store`` is written at ``address``.
+
+    ``early`` are constants that the kernel brings into the L2 cache before it waits for what it reads besides. Where
+    results are ``coarse``, they have 16 bits or fewer, and functions need no more.
+    """
 
     store: Buffer
     address: Expr
+    early: tuple[Buffer, ...] = field(default=(), kw_only=True)
+    coarse: bool = field(default=False, kw_only=True)
 
     @property
     def shares_scratch(self) -> bool:

@@ -9,6 +9,8 @@ from edgec.schedule.gpu.tile import AnyTile, TensorTile, Tile
 
 #: Thread blocks of a cluster that every device with clusters supports.
 CLUSTER = 8
+#: Multiply-adds over those of fp16.
+_RATES = {"s8": 2.0, "tf32": 0.5}
 
 
 def is_cluster(tile: AnyTile, device: Device) -> bool:
@@ -51,7 +53,7 @@ def _on_tensors(
     each = ceil(groups / device.gpu.multiprocessors)
     resident = max(1, min(each, 1024 // tile.threads, device.largest_shared_bytes // tile.shared_bytes))
     rate = costs.fmas * min(1.0, resident * tile.threads / 32 / costs.full_warps)
-    rate *= {"s8": 2.0, "tf32": 0.5}.get(tile.element, 1.0)
+    rate *= _RATES.get(tile.element, 1.0)
     results = tile.m * tile.n / tile.warps / costs.results
     if tile.two_of_four:
         rate, results = rate * costs.two_of_four, results / costs.two_of_four
@@ -85,10 +87,9 @@ def _by_groups(
     """The same for groups of four warps, which read both factors from shared memory."""
     costs = device.costs.group_tile
     in_cluster = is_cluster(tile, device)
-    each = ceil(groups / (device.gpu.multiprocessors * (costs.cluster_share if in_cluster else 1.0)))
-    resident = max(1, min(each, 1024 // tile.threads, device.largest_shared_bytes // tile.shared_bytes))
+    resident, turns = _turns(tile, groups, device)
     rate = costs.fmas * min(1.0, resident * tile.threads / 32 / costs.full_warps)
-    rate *= (2.0 if tile.element == "s8" else 1.0) * (costs.narrow if tile.n <= 64 else 1.0)
+    rate *= _RATES.get(tile.element, 1.0) * (costs.narrow if tile.n <= 64 else 1.0)
     compute = tile.m * tile.n * tile.k * resident / rate
     own = (tile.m + tile.n * (not tile.whole)) * tile.k * tile.bytes / 16 / tile.threads * costs.copy
     own += _gathered(tile, resident, device, piece)
@@ -106,7 +107,26 @@ def _by_groups(
     elif tile.split > 1:
         apart = device.costs.tensor_tile
         meeting = apart.split + tile.split * each_thread * apart.add_part
-    return ceil(each / resident) * (costs.start + first + rounds * step + last) + meeting
+    return turns * (costs.start + first + rounds * step + last) + meeting
+
+
+def _turns(tile: TensorTile, groups: int, device: Device) -> tuple[int, int]:
+    """Thread blocks that a multiprocessor has at once, and how often others take their place.
+
+    The blocks of a cluster lie within one part of the GPU.
+    """
+    most = max(1, min(1024 // tile.threads, device.largest_shared_bytes // tile.shared_bytes))
+    multiprocessors = device.gpu.multiprocessors
+    if not is_cluster(tile, device):
+        each = ceil(groups / multiprocessors)
+        resident = max(1, min(each, most))
+        return resident, ceil(each / resident)
+    costs, clusters = device.costs.group_tile, groups // tile.split
+    part = min(multiprocessors, int(costs.cluster_multiprocessors))
+    share = costs.cluster_share * (multiprocessors // part)
+    places = [max(1, int(share * (part * resident // tile.split))) for resident in range(1, most + 1)]
+    resident = next((r for r, count in enumerate(places, 1) if count >= clusters), most)
+    return resident, ceil(clusters / places[resident - 1])
 
 
 def _gathered(tile: TensorTile, resident: int, device: Device, piece: int) -> float:

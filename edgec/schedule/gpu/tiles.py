@@ -121,8 +121,11 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
 def group_offers(
     rows: int, columns: int, depth: int, device: Device, element: str, constant: bool
 ) -> Iterator[TensorTile]:
-    """Tiles of groups of four warps that a product can be cut into, its sum in one part."""
-    if not device.has_warp_groups or element not in (*HALF, "s8"):
+    """Tiles of groups of four warps that a product can be cut into, its sum in one part.
+
+    Of TF32 L is constant: weights are rounded when they are packed, since what multiplies only drops bits.
+    """
+    if not device.has_warp_groups or not (element in (*HALF, "s8") or (element == "tf32" and constant)):
         return
     for m, n in GROUP_SHAPES:
         tile = TensorTile(m, n, 64, m // 16, 1, 1, 4, 1, element, by_group=True)
