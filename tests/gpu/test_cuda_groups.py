@@ -21,6 +21,7 @@ from edgec.schedule.build import schedule
 from edgec.schedule.gpu import tiles as gpu_tiles
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tile import TensorTile
+from edgec.schedule.gpu.tile_cycles import cycles
 from edgec.schedule.options import ScheduleOptions
 
 
@@ -172,3 +173,17 @@ def test_few_rows_other_types_and_other_generations_have_tiles_of_warps() -> Non
         device = _device(2)
         older = replace(device, gpu=replace(device.gpu, compute_capability=capability))
         assert not any(t.by_group for t in _tiles(large, older))
+
+
+def test_clusters_that_have_no_room_wait_for_others() -> None:
+    """Eight parts of 16 multiprocessors with a thread block each have room for two clusters of six, four of four."""
+    device = _device(132)
+    tile = TensorTile(128, 128, 64, 8, 1, 1, 4, 1, "f16", whole=True, by_group=True)
+    assert device.largest_shared_bytes // tile.shared_bytes == 1
+
+    def of(split: int, tiles: int) -> float:
+        return cycles(replace(tile, split=split), 1, 128, 128 * tiles, 4608, device)
+
+    for split, at_once in ((6, 15), (4, 30)):
+        assert 1.5 < of(split, at_once + 1) / of(split, at_once) < 2.0
+        assert of(split, at_once) == of(split, 1)
