@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from small_graphs import graph, layernorm, value, weights
 
 from edgec import ops
@@ -56,24 +57,27 @@ def test_nothing_is_asked_for_where_weights_stay_or_nobody_can_ask() -> None:
         assert all(not k.schedule.prefetch for k in products(device))
 
 
-def biased() -> Graph:
+def biased(columns: int) -> Graph:
     """A product with a bias, and a normalization by rows with a scale."""
-    x = ops.node("add", ops.node("matmul", value("x", 128, 256), weights(256, 512)), weights(512))
-    return graph(ops.node("mul", layernorm(x, 1), weights(512)))
+    x = ops.node("add", ops.node("matmul", value("x", 128, 256), weights(256, columns)), weights(columns))
+    return graph(ops.node("mul", layernorm(x, 1), weights(columns)))
 
 
-def test_kernels_ask_for_their_small_constants_before_they_wait() -> None:
+@pytest.mark.parametrize("columns, asked", [(512, {"contract"}), (9216, {"contract", "reduce"})])
+def test_kernels_ask_for_their_small_constants_before_they_wait(columns: int, asked: set[str]) -> None:
+    """Those of short rows are in registers by then."""
     device = with_cache(load_device("cuda_sm90"), 1 << 19)
-    program = schedule(plan(biased(), gpu=True), device, ScheduleOptions(fp32_blocks=0))
-    found = {k.template: [b.bytes for b in k.schedule.early] for k in program.kernels}
-    assert found.keys() == {"contract", "reduce"} and all(set(sizes) == {4 * 512} for sizes in found.values())
-    text = next(c.decode() for path, c in files(program, device, "net").items() if path.endswith("kernels_0.cu"))
-    for kernel in text.split("EC_KERNEL")[1:]:
-        assert 0 < kernel.index("ec_prefetch(") < kernel.index("ec_wait()")
-    assert text.count("ec_prefetch(") == sum(map(len, found.values()))
+    program = schedule(plan(biased(columns), gpu=True), device, ScheduleOptions(fp32_blocks=0))
+    early = {k.template: {b.bytes for b in k.schedule.early} for k in program.kernels}
+    assert early == {"contract": {4 * columns}, "reduce": {4 * columns}}
+    written = files(program, device, "net")
+    text = "".join(c.decode() for path, c in written.items() if "_kernels_" in path and path.endswith(".cu"))
+    kernels = {k.template: text.split(f"net_{n}_{k.template}", 1)[1] for n, k in enumerate(program.kernels)}
+    for template, kernel in kernels.items():
+        assert ("ec_prefetch(" in kernel[kernel.index("(", 1) : kernel.index("ec_wait()")]) == (template in asked)
 
 
 def test_constants_that_stay_in_the_cache_are_not_asked_for() -> None:
     for device in (load_device("cuda_sm90"), with_cache(load_device("jetson"), 1 << 19)):
-        kernels = schedule(plan(biased(), gpu=True), device, ScheduleOptions(fp32_blocks=0)).kernels
+        kernels = schedule(plan(biased(512), gpu=True), device, ScheduleOptions(fp32_blocks=0)).kernels
         assert not any(k.schedule.early for k in kernels)
