@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from edgec.frontend.onnx import masks
+from edgec.frontend.onnx.baked_batch import is_kept_open, repeated
 from edgec.frontend.onnx.call import Call, onnx
-from edgec.frontend.onnx.implied import is_sought
 from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.values import (
     Value,
@@ -55,12 +55,7 @@ def reshape(call: Call) -> Value:
 def _is_batch(x: Value, wanted: Sequence[Extent]) -> bool:
     """Is the first dimension one that the user keeps open, and the rest of ``x`` as many elements as the shape?"""
     batch = x.shape[0] if x.rank else 1
-    return _is_kept_open(batch) and 0 not in wanted and exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is batch
-
-
-def _is_kept_open(extent: Extent) -> bool:
-    """Is it a dimension that the user keeps open, and nothing else?"""
-    return isinstance(extent, Expr) and extent.op == "size" and not is_sought(extent)
+    return is_kept_open(batch) and 0 not in wanted and exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is batch
 
 
 @onnx("Flatten")
@@ -101,14 +96,8 @@ def concat_(call: Call) -> Value:
 def _in_batches(call: Call, axis: int) -> list[Value]:
     """The operands, of which constants for a batch of one (a class token) are repeated over a batch that is open."""
     parts = list(call.operands)
-    batch = next((p.shape[0] for p in parts if p.rank and _is_kept_open(p.shape[0])), None)
-    if batch is None or axis == 0:
-        return parts
-    for k, part in enumerate(parts):
-        if part.is_const and part.shape[0] == 1:
-            call.warn(f"input {k} was written for a batch of one: it is repeated {X.show(batch)} times")
-            parts[k] = part.broadcast(batch, *part.shape[1:])
-    return parts
+    batch = next((p.shape[0] for p in parts if p.rank and is_kept_open(p.shape[0])), 1)
+    return parts if axis == 0 else [repeated(call, k, part, 0, batch) for k, part in enumerate(parts)]
 
 
 @onnx("Expand")
