@@ -219,6 +219,11 @@ class BlockSchedule(Schedule):
         return 1
 
     @property
+    def filled(self) -> float:
+        """Lanes of vectors that it fills, for each that one row or group after the other would."""
+        return 1.0
+
+    @property
     def tables(self) -> list[Buffer]:
         """Tables that are read in addition to the loads of the bodies."""
         return []
