@@ -150,7 +150,7 @@ def test_bodies_of_the_standard_for_open_dimensions() -> None:
     given = [tensor_input(n, ["b", 2, 3, 4]) for n in "qkv"]
     proto = model([node("Attention", ["q", "k", "v"], ["y"])], given, opset=23)
     feeds = {n: np.random.default_rng(k).standard_normal((2, 2, 3, 4)).astype(np.float32) for k, n in enumerate("qkv")}
-    fixed = import_model(proto, {n: (2, 2, 3, 4) for n in "qkv"})
+    fixed = import_model(proto, dict.fromkeys("qkv", (2, 2, 3, 4)))
     assert np.array_equal(run(import_model(proto, dims={"b": (1, 3, 1)}), **feeds), run(fixed, **feeds))
 
 

@@ -108,3 +108,19 @@ def test_constant_first_states_follow_the_batch(tmp_path: Path) -> None:
         x = RANDOM.standard_normal((5, count, 4)).astype(np.float32)
         want = np.concatenate([session.run(None, {"x": x[:, k : k + 1]})[0] for k in range(count)], 2)
         np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [[5, 1, 12], [5, 1, 3, 4], [5, 1, 1, 12]])
+def test_a_batch_behind_a_sequence(shape: list[int], tmp_path: Path) -> None:
+    """Results of a recurrent network have their batch behind the steps."""
+    proto = model(
+        [node("Reshape", ["x", "shape"], ["a"]), node("Softmax", ["a"], ["y"])],
+        [tensor_input("x", [5, "batch", 3, 4])], initializers=[weights("shape", np.array(shape))],
+    )  # fmt: skip
+    with pytest.warns(ModelWarning, match="written for a batch of one"):
+        built = edgec.build(proto, tmp_path / "out", dims=OPEN)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for count in (1, 2, 3):
+        x = RANDOM.standard_normal((5, count, 3, 4)).astype(np.float32)
+        want = np.concatenate([session.run(None, {"x": x[:, k : k + 1]})[0] for k in range(count)], 1)
+        np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-6)

@@ -46,16 +46,27 @@ def reshape(call: Call) -> Value:
         if left is None:
             raise call.error(f"shape {list(x.shape)} does not fit into {wanted}")
         wanted[wanted.index(-1)] = left
-    if wanted[:1] == [1] and _is_batch(x, wanted):
-        call.warn(f"shape {wanted} was written for a batch of one: its 1 is taken for {X.show(x.shape[0])}")
-        wanted[0] = x.shape[0]
+    found = _batch_in(x, wanted)
+    if found is not None:
+        batch, place = found
+        call.warn(f"shape {wanted} was written for a batch of one: its 1 is taken for {X.show(batch)}")
+        wanted[place] = batch
     return x.reshape(*wanted)
 
 
-def _is_batch(x: Value, wanted: Sequence[Extent]) -> bool:
-    """Is the first dimension one that the user keeps open, and the rest of ``x`` as many elements as the shape?"""
-    batch = x.shape[0] if x.rank else 1
-    return is_kept_open(batch) and 0 not in wanted and exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is batch
+def _batch_in(x: Value, wanted: Sequence[Extent]) -> tuple[Extent, int] | None:
+    """(dimension of ``x`` that the user keeps open, place of the 1 that stands for it); None where there is none.
+
+    As many elements lie before it in ``x`` and in the shape, and as many behind it.
+    """
+    for d, batch in enumerate(x.shape):
+        if not is_kept_open(batch) or exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is not batch:
+            continue
+        before, behind = X.plain(prod(x.shape[:d])), X.plain(prod(x.shape[d + 1 :]))
+        for k, n in sorted(enumerate(wanted), key=lambda at: at[0] != d):
+            if n == 1 and X.plain(prod(wanted[:k])) == before and X.plain(prod(wanted[k + 1 :])) == behind:
+                return batch, k
+    return None
 
 
 @onnx("Flatten")
