@@ -124,3 +124,23 @@ def test_a_batch_behind_a_sequence(shape: list[int], tmp_path: Path) -> None:
         x = RANDOM.standard_normal((5, count, 3, 4)).astype(np.float32)
         want = np.concatenate([session.run(None, {"x": x[:, k : k + 1]})[0] for k in range(count)], 1)
         np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-6)
+
+
+def test_heads_of_a_batch_are_taken_apart(tmp_path: Path) -> None:
+    """Products of heads that were joined with the samples, as exporters of PyTorch write attention."""
+    nodes = [
+        node("Reshape", ["x", "joined"], ["a"]),
+        node("Transpose", ["a"], ["b"], perm=[0, 2, 1]),
+        node("MatMul", ["a", "b"], ["c"]),
+        node("Reshape", ["c", "apart"], ["d"]),
+        node("Softmax", ["d"], ["y"]),
+    ]
+    shapes = [weights("joined", np.array([-1, 5, 3])), weights("apart", np.array([1, 2, 5, 5]))]
+    proto = model(nodes, [tensor_input("x", ["batch", 2, 5, 3])], initializers=shapes)
+    with pytest.warns(ModelWarning, match="written for a batch of one"):
+        built = edgec.build(proto, tmp_path / "out", dims=OPEN)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for count in (1, 2, 3):
+        x = RANDOM.standard_normal((count, 2, 5, 3)).astype(np.float32)
+        want = np.concatenate([session.run(None, {"x": row[None]})[0] for row in x])
+        np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-6)

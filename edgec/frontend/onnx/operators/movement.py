@@ -49,23 +49,28 @@ def reshape(call: Call) -> Value:
     found = _batch_in(x, wanted)
     if found is not None:
         batch, place = found
-        call.warn(f"shape {wanted} was written for a batch of one: its 1 is taken for {X.show(batch)}")
+        call.warn(f"shape {wanted} was written for a batch of one: its 1 is taken for {batch}")
         wanted[place] = batch
     return x.reshape(*wanted)
 
 
 def _batch_in(x: Value, wanted: Sequence[Extent]) -> tuple[Extent, int] | None:
-    """(dimension of ``x`` that the user keeps open, place of the 1 that stands for it); None where there is none.
+    """(the dimension that the user keeps open, place of the 1 that stands for it); None where there is none.
 
-    As many elements lie before it in ``x`` and in the shape, and as many behind it.
+    As many elements lie before it in ``x`` and in the shape, and as many behind it: it is a dimension of ``x``, or the
+    outer one of two (samples and heads) that were joined and are taken apart.
     """
-    for d, batch in enumerate(x.shape):
-        if not is_kept_open(batch) or exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is not batch:
-            continue
+    batch = exact(X.plain(prod(x.shape)), X.plain(prod(wanted)))
+    if batch is None or not is_kept_open(batch):
+        return None
+    for d, extent in enumerate(x.shape):
+        inner = exact(X.plain(extent), batch)
         before, behind = X.plain(prod(x.shape[:d])), X.plain(prod(x.shape[d + 1 :]))
         for k, n in sorted(enumerate(wanted), key=lambda at: at[0] != d):
-            if n == 1 and X.plain(prod(wanted[:k])) == before and X.plain(prod(wanted[k + 1 :])) == behind:
-                return batch, k
+            if n != 1 or inner is None or X.plain(prod(wanted[:k])) != before:
+                continue
+            if inner == 1 or [*wanted[k + 1 : k + 2]] == [inner]:
+                return (batch, k) if X.plain(prod(wanted[k + 1 :])) == X.plain(inner * behind) else None
     return None
 
 
