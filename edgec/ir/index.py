@@ -12,6 +12,7 @@ from typing import Union
 
 from edgec.errors import Undecided
 from edgec.ir import expr as X
+from edgec.ir.corners import at_corners, entangled_products
 from edgec.ir.expr import Expr
 from edgec.ir.linear import build, coefficients, factors_of, is_static, linear, monomial, order_of, product_of
 from edgec.ir.memory import remembered
@@ -41,10 +42,11 @@ def bounds(e: Expr) -> tuple[Bound, Bound]:
         if any(map(_is_entangled, terms)):  # a loop over H elements ends at H - 1, whatever H is
             return (bounds(_extreme(terms, c, False))[0], bounds(_extreme(terms, c, True))[1])
         if list(terms) != [e]:
-            low: Bound = c
-            high: Bound = c
+            joint = entangled_products(terms)
+            ends: tuple[Bound, Bound] = at_corners(joint) if joint else (0, 0)
+            low, high = c + ends[0], c + ends[1]
             for atom, k in terms.items():
-                lo, hi = bounds(atom)
+                lo, hi = bounds(atom) if atom not in joint else (0, 0)
                 low += k * (lo if k > 0 else hi)
                 high += k * (hi if k > 0 else lo)
             return _narrowed(terms, c, low, high)
