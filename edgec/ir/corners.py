@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from math import inf, prod
+from math import prod
+from typing import TypeVar
 
-from edgec.ir.expr import Expr
-from edgec.ir.linear import factors_of
-
+Atom = TypeVar("Atom")
 #: Sizes whose ends are all tried with one another.
 MOST_SIZES = 6
 
 
-def entangled_products(terms: Mapping[Expr, int]) -> dict[Expr, int]:
-    """Those terms that are products of different sizes, where a size is in several of them; else none.
+def of_products(
+    terms: Mapping[Atom, int],
+    factors_of: Callable[[Atom], Sequence[Atom]],
+    ends: Callable[[Atom], tuple[int, int] | None],
+    start: int,
+) -> tuple[frozenset[Atom], int | float, int | float]:
+    """(terms, least and greatest value of their sum and ``start``) of those that share sizes; no terms where none do.
 
-    Bounds of such terms one by one take a size for its least value in one of them and for its greatest in another.
+    ``ends`` is the range of a factor that is a size, None for others. Bounds of such terms one by one would take a
+    size for its least value in one of them and for its greatest in another.
     """
     factors = {atom: factors_of(atom) for atom in terms}
-    found = {a: k for a, k in terms.items() if _are_sizes(factors[a]) and len({*factors[a]}) == len(factors[a])}
-    sizes = [f for a in found for f in factors[a]]
-    is_entangled = any(len(factors[a]) > 1 for a in found) and len({*sizes}) < len(sizes)
-    return found if is_entangled and len({*sizes}) <= MOST_SIZES else {}
-
-
-def at_corners(terms: Mapping[Expr, int]) -> tuple[int, int]:
-    """Least and greatest value of such a sum."""
-    sizes = list(dict.fromkeys(f for atom in terms for f in factors_of(atom)))
-    ends = product(*((s.value.low, s.value.high) for s in sizes))
-    known = (dict(zip(sizes, corner)) for corner in ends)
-    sums = [sum(k * prod(at[f] for f in factors_of(atom)) for atom, k in terms.items()) for at in known]
-    return min(sums), max(sums)
-
-
-def _are_sizes(factors: list[Expr]) -> bool:
-    return all(f.op == "size" and f.value.high < inf for f in factors)
+    ranges = {f: found for each in factors.values() for f in each if (found := ends(f)) is not None}
+    joint = [a for a, each in factors.items() if {*each} <= ranges.keys() and len({*each}) == len(each)]
+    used = [f for a in joint for f in factors[a]]
+    sizes = list(dict.fromkeys(used))
+    if len(sizes) == len(used) or len(sizes) > MOST_SIZES:
+        return frozenset(), start, start
+    corners = (dict(zip(sizes, corner)) for corner in product(*(ranges[s] for s in sizes)))
+    sums = [start + sum(terms[a] * prod(at[f] for f in factors[a]) for a in joint) for at in corners]
+    return frozenset(joint), min(sums), max(sums)

@@ -84,9 +84,10 @@ class Map(BlockSchedule):
         return [self.body]
 
     @property
-    def filled(self) -> float:
+    def repeats(self) -> float:
+        """Lanes of several groups are in a vector that one group would leave mostly empty."""
         sizes = [found[1] for e in X.walk(self.body) if (found := in_group(e, self.lane)) is not None]
-        return self.lanes / max(sizes) if sizes else 1.0
+        return max(sizes) / self.lanes if sizes else 1.0
 
     @property
     def nests(self) -> tuple[Nest, ...]:

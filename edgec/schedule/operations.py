@@ -150,9 +150,7 @@ def executed(kernel: Kernel) -> float:
     schedule = kernel.schedule
     if not isinstance(schedule, BlockSchedule):
         return operations(kernel.block)
-    if schedule.nests:
-        return count(schedule.nests) / schedule.filled
-    return operations(kernel.block) * schedule.repeats
+    return (count(schedule.nests) if schedule.nests else operations(kernel.block)) * schedule.repeats
 
 
 def operators_of(block: Block) -> list[Node]:

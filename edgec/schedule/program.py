@@ -214,14 +214,9 @@ class BlockSchedule(Schedule):
         return ()
 
     @property
-    def repeats(self) -> int:
-        """Times that a schedule without ``nests`` computes each sum of its block's formula."""
+    def repeats(self) -> float:
+        """Times that it computes each sum of its block's formula; of ``nests``, the part that costs anything."""
         return 1
-
-    @property
-    def filled(self) -> float:
-        """Lanes of vectors that it fills, for each that one row or group after the other would."""
-        return 1.0
 
     @property
     def tables(self) -> list[Buffer]:
