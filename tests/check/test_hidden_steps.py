@@ -27,7 +27,8 @@ def test_integers_of_integers_are_exact() -> None:
     x, f = (placeholder(n, Type(t, (4,))) for n, t in (("x", "i8"), ("f", "f32")))
     total = node("add", node("cast", x, to="i32"), node("cast", x, to="i32"))
     code = node("cast", node("round", f), to="i8")
-    sums, codes, casts = (
+    sums, codes = block(total, inputs=(x,)), block(code, inputs=(f,))
+    casts = block(node("cast", f, to="i32"), inputs=(f,))
         block(total, inputs=(x,)),
         block(code, inputs=(f,)),
         block(node("cast", f, to="i32"), inputs=(f,)),
