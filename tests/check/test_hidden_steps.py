@@ -29,10 +29,6 @@ def test_integers_of_integers_are_exact() -> None:
     code = node("cast", node("round", f), to="i8")
     sums, codes = block(total, inputs=(x,)), block(code, inputs=(f,))
     casts = block(node("cast", f, to="i32"), inputs=(f,))
-        block(total, inputs=(x,)),
-        block(code, inputs=(f,)),
-        block(node("cast", f, to="i32"), inputs=(f,)),
-    )
     assert _is_exact(steps(sums))  # type: ignore[arg-type]
     assert not _is_exact(steps(codes))  # type: ignore[arg-type]
     assert not _is_exact(steps(casts))  # type: ignore[arg-type]
