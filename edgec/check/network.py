@@ -18,7 +18,7 @@ from edgec.check.bisect import Located
 from edgec.check.bisect import locate as search
 from edgec.check.blocks import KernelCheck, blocks_alone
 from edgec.check.cache import CacheError
-from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
+from edgec.check.compare import TOLERANCES, Difference, compare_all, quantized_outputs, tolerance_of
 from edgec.check.drawn import NUDGE, both_sides, scaled, telling_scale, unmoved
 from edgec.check.float64 import rounding
 from edgec.check.judge import UNSURE, Judge, says_nothing
@@ -165,7 +165,7 @@ def check(
 ) -> Checked:
     """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
     is_usual, mismatch_tolerance = tolerance is None, tolerance or 0.0
-    tolerance = tolerance_of(built.stages.graph, built.options.device.precision) if tolerance is None else tolerance
+    tolerance = _usual_tolerance(built) if tolerance is None else tolerance
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
     notes: list[str] = []
@@ -252,6 +252,13 @@ def check(
     return Checked(ok, outputs, stages, name, executed_stage, len(sets), threads, tolerance, mismatch_tolerance,
                    tuple(notes), located, alone, link, unproven,
                    compression=cost_of(held, wanted) if smaller is not None else ())  # fmt: skip
+
+
+def _usual_tolerance(built: Built) -> float:
+    """That of the device's precision, or of bf16, where some layers of a compressed network multiply in that."""
+    usual = tolerance_of(built.stages.graph, built.options.device.precision)
+    compressed = built.stages.compressed
+    return max(usual, TOLERANCES["bf16"]) if compressed is not None and compressed.bf16_layers else usual
 
 
 def _halvings(built: Built) -> int:
