@@ -161,6 +161,10 @@ def rows() -> Iterator[Named]:
         ),
     )
     yield "row of a product", graph(total(ops.node("mul", value("a", 6, 21), value("b", 6, 21)), 1))
+    for n in (8, 12):  # the sum is one product of the row with itself, which no other row has
+        x = value("x", 16, n)
+        squares = ops.node("add", mean(ops.node("mul", x, x), 1), number(1e-6))
+        yield f"row over its root mean square {n}", graph(ops.node("div", x, ops.node("sqrt", squares)))
 
 
 def maps() -> Iterator[Named]:

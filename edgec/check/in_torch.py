@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-from onnx import helper, numpy_helper
+from onnx import helper, inliner, numpy_helper
 from torch.nn import functional as F
 
 from edgec.check import torch_operators
@@ -31,8 +31,10 @@ def run(model: onnx.ModelProto, given: Mapping[str, Tensor]) -> list[Tensor]:
 def prepared(model: onnx.ModelProto, wide: torch.dtype) -> Callable[[Mapping[str, Tensor]], list[Tensor]]:
     """A function that gives the outputs for inputs and weights by name; constants are read once, floats as ``wide``.
 
-    Raises UsageError for an operator that has no function here, or has one that an attribute does not matter to.
+    Operators that the standard defines by others are those. Raises UsageError for another operator that has no function
+    here, or has one that an attribute does not matter to.
     """
+    model = _by_others(model)
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
     constants: dict[str, Any] = {"": None}
     for tensor in model.graph.initializer:
@@ -62,6 +64,13 @@ def prepared(model: onnx.ModelProto, wide: torch.dtype) -> Callable[[Mapping[str
         return [values[name] for name in names]
 
     return call
+
+
+def _by_others(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the standard's own bodies in place of operators that have no function here."""
+    unknown = {n.op_type for n in model.graph.node if n.domain in ("", "ai.onnx")} - OPERATORS.keys() - {"Constant"}
+    named = [("", operator) for operator in sorted(unknown)]
+    return inliner.inline_selected_functions(model, named, inline_schema_functions=True) if unknown else model
 
 
 def _missing(n: onnx.NodeProto, attributes: Attributes, opset: int) -> str | None:
@@ -267,7 +276,7 @@ def _sliced(
 def _gathered(a: Attributes, x: Tensor, i: Tensor) -> Tensor:
     axis = a.get("axis", 0) % x.ndim
     found = x.index_select(axis, i.reshape(-1) % x.shape[axis])
-    return found.reshape(*x.shape[:axis], *i.shape, *x.shape[axis + 1 :])
+    return found.reshape([*x.shape[:axis], *i.shape, *x.shape[axis + 1 :]])
 
 
 def _divided(a: Attributes, x: Tensor, y: Tensor) -> Tensor:

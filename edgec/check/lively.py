@@ -28,6 +28,7 @@ from edgec.ir.nest import most
 from edgec.ir.types import DTYPES, ends, is_float
 from edgec.progress import Progress
 from edgec.report.facts import macs
+from edgec.schedule.program import Kernel
 
 #: Multiply-adds of a network whose kernels are run so: the formulas of larger ones take long.
 MOST_MACS = 30_000_000
@@ -109,7 +110,7 @@ def _wrong(
         got, want = real.array(node), meant.array(node)
         step = step_of(node.args[0] if node.op == "copy" else node)
         difference = compare(node.op, got, want)
-        if difference.mismatches and _is_exact(kernel.block):
+        if difference.mismatches and _is_exact(kernel):
             yield k, f"kernel {k} ({kernel.describe}) alone is off its formula in {difference.mismatches} integers"
         elif difference.max_abs <= _flushed(kernel.block) + _lost(kernel.block, moved, built.options.device.precision):
             pass
@@ -149,10 +150,10 @@ def _lost(block: Block, run: ProgramRun, precision: str) -> float:
     return terms * largest * FP16_LEAST / 2
 
 
-def _is_exact(block: Block) -> bool:
-    """Does it compute integers from integers alone, which no kernel rounds otherwise?"""
-    nodes = {*block.nodes, *block.inputs}
-    return not any(is_float(n.type.dtype) for n in nodes)
+def _is_exact(kernel: Kernel) -> bool:
+    """Does it compute integers from integers alone in all of its steps, which no kernel rounds otherwise?"""
+    blocks = [s.block for s in kernel.steps if s.block is not None]
+    return not any(is_float(n.type.dtype) for b in blocks for n in (*b.nodes, *b.inputs))
 
 
 def _copy(source: ProgramRun, target: ProgramRun) -> None:

@@ -18,7 +18,7 @@ from edgec.check.bisect import Located
 from edgec.check.bisect import locate as search
 from edgec.check.blocks import KernelCheck, blocks_alone
 from edgec.check.cache import CacheError
-from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
+from edgec.check.compare import TOLERANCES, Difference, compare_all, quantized_outputs, tolerance_of
 from edgec.check.drawn import NUDGE, both_sides, scaled, telling_scale, unmoved
 from edgec.check.float64 import rounding
 from edgec.check.judge import UNSURE, Judge, says_nothing
@@ -165,7 +165,7 @@ def check(
 ) -> Checked:
     """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
     is_usual, mismatch_tolerance = tolerance is None, tolerance or 0.0
-    tolerance = tolerance_of(built.stages.graph, built.options.device.precision) if tolerance is None else tolerance
+    tolerance = _usual_tolerance(built) if tolerance is None else tolerance
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
     notes: list[str] = []
@@ -197,7 +197,7 @@ def check(
         sets = [*sets, *near]
     sets, wanted = followed(built.stages.graph, reference, sets)
     # The code of a compressed network is held against the compressed graph; a tolerance of one's own, against floats.
-    smaller = _compressed(built) if is_usual else None
+    smaller = compressed_of(built.stages) if is_usual else None
     graph, held = built.stages.graph, wanted
     if smaller is not None:
         progress("check", "the compressed graph")
@@ -215,7 +215,7 @@ def check(
         for k, (arrays, want) in enumerate(zip(sets, held), 1):
             progress("check", f"{label}, sample {k}/{len(sets)}")
             for d in judge.differences(execute(arrays), want, arrays):
-                if d.name not in found or _farther(d, found[d.name], judge):
+                if d.name not in found or farther(d, found[d.name], judge):
                     found[d.name] = d
     last = list(executors.values())[-1]
     executed_stage = "emit" if threads else "schedule"
@@ -251,7 +251,14 @@ def check(
     outputs, link = tuple(found.values()), on.link.name if on is not None else None
     return Checked(ok, outputs, stages, name, executed_stage, len(sets), threads, tolerance, mismatch_tolerance,
                    tuple(notes), located, alone, link, unproven,
-                   compression=_cost(held, wanted) if smaller is not None else ())  # fmt: skip
+                   compression=cost_of(held, wanted) if smaller is not None else ())  # fmt: skip
+
+
+def _usual_tolerance(built: Built) -> float:
+    """That of the device's precision, or of bf16, where some layers of a compressed network multiply in that."""
+    usual = tolerance_of(built.stages.graph, built.options.device.precision)
+    compressed = built.stages.compressed
+    return max(usual, TOLERANCES["bf16"]) if compressed is not None and compressed.bf16_layers else usual
 
 
 def _halvings(built: Built) -> int:
@@ -269,16 +276,16 @@ def _calibration(built: Built, most: int) -> list[Arrays]:
     return [dict(arrays) for arrays in islice(calibration_samples(source, built.stages.graph), max(most, 0))]
 
 
-def _compressed(built: Built) -> tuple[Graph, Executor] | None:
+def compressed_of(stages: Run) -> tuple[Graph, Executor] | None:
     """The graph that a compressed network computes, and its meaning in numpy; None where nothing was compressed."""
-    found = built.stages.compressed
+    found = stages.compressed
     if found is None or not found.is_changed:
         return None
-    step = next(s for s in built.stages.steps if s.stage.name == "compress")
-    return found.graph, step.stage.executor(step.value, built.stages.context)
+    step = next(s for s in stages.steps if s.stage.name == "compress")
+    return found.graph, step.stage.executor(step.value, stages.context)
 
 
-def _cost(compressed: list[Arrays], floats: list[Arrays]) -> tuple[Difference, ...]:
+def cost_of(compressed: list[Arrays], floats: list[Arrays]) -> tuple[Difference, ...]:
     """The worst difference of every output over all samples."""
     worst: dict[str, Difference] = {}
     for got, want in zip(compressed, floats):
@@ -310,7 +317,7 @@ def _conditioning(
     return notes
 
 
-def _farther(a: Difference, b: Difference, judge: Judge) -> bool:
+def farther(a: Difference, b: Difference, judge: Judge) -> bool:
     """Is ``a`` worse than ``b``: does it fail alone, is it farther off, or as far in more elements?"""
     ranks = [(not judge.within(d), max(d.max_rel, d.group_rel), d.mismatches or 0) for d in (a, b)]
     return ranks[0] > ranks[1]

@@ -12,6 +12,7 @@ from typing import Union
 
 from edgec.errors import Undecided
 from edgec.ir import expr as X
+from edgec.ir.corners import of_products
 from edgec.ir.expr import Expr
 from edgec.ir.linear import build, coefficients, factors_of, is_static, linear, monomial, order_of, product_of
 from edgec.ir.memory import remembered
@@ -41,10 +42,9 @@ def bounds(e: Expr) -> tuple[Bound, Bound]:
         if any(map(_is_entangled, terms)):  # a loop over H elements ends at H - 1, whatever H is
             return (bounds(_extreme(terms, c, False))[0], bounds(_extreme(terms, c, True))[1])
         if list(terms) != [e]:
-            low: Bound = c
-            high: Bound = c
+            joint, low, high = of_products(terms, factors_of, _ends_of_size, c)
             for atom, k in terms.items():
-                lo, hi = bounds(atom)
+                lo, hi = bounds(atom) if atom not in joint else (0, 0)
                 low += k * (lo if k > 0 else hi)
                 high += k * (hi if k > 0 else lo)
             return _narrowed(terms, c, low, high)
@@ -72,6 +72,10 @@ def bounds(e: Expr) -> tuple[Bound, Bound]:
         (a, b), (c2, d2) = bounds(e.args[1]), bounds(e.args[2])
         return (min(a, c2), max(b, d2))
     return (-inf, inf)
+
+
+def _ends_of_size(e: Expr) -> tuple[int, int] | None:
+    return (e.value.low, e.value.high) if e.op == "size" and e.value.high < inf else None
 
 
 def upper(extent: X.Extent) -> int:

@@ -73,9 +73,7 @@ def draw(found: Record) -> RenderableType:
     if found["cache"]:
         parts += ["", _draw_cache(found["cache"])]
     for d in found["compression"]:
-        told = f"compression costs {error_text(d['max_rel'])} of the largest value of '{d['name']}'"
-        told += f" beside {found['reference']}; that fails nothing: --max-loss bounds it, --data scores it"
-        parts.append(Text(told, style="yellow" if d["max_rel"] > LARGE else ""))
+        parts.append(Text(cost_text(d, found["reference"]), style="yellow" if d["max_rel"] > LARGE else ""))
     parts += [Text(f"note: {note}", style="yellow") for note in found["notes"]]
     for name, why in found["unproven"].items():
         advice = "give --inputs REAL.npz to check what came before it"
@@ -83,6 +81,12 @@ def draw(found: Record) -> RenderableType:
     if found["located"]:
         parts += ["", _draw_located(found["located"])]
     return Group(*parts)
+
+
+def cost_text(d: Record, beside: str) -> str:
+    """A sentence about the distance of a compressed network from the floats of the reference ``beside``."""
+    told = f"compression costs {error_text(d['max_rel'])} of the largest value of '{d['name']}'"
+    return f"{told} beside {beside}; that fails nothing: --max-loss bounds it, --data scores it"
 
 
 def _draw_cache(found: Record) -> RenderableType:

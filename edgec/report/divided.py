@@ -7,11 +7,13 @@ from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.text import Text
 
 from edgec.distribute.bench import Measured
 from edgec.distribute.check import CheckedOver
 from edgec.distribute.manifest import Manifest
 from edgec.distribute.places import Place, Speed
+from edgec.report.check import cost_text
 from edgec.report.record import Record, head
 from edgec.report.terminal import duration, error_text, size, table, verdict
 
@@ -130,7 +132,8 @@ def check_record(checked: CheckedOver, devices: int) -> Record:
     ]  # fmt: skip
     return {
         **head("check"), "ok": checked.ok, "reference": checked.reference, "samples": checked.samples,
-        "tolerance": checked.tolerance, "devices": devices, "outputs": outputs,
+        "tolerance": checked.tolerance, "devices": devices, "outputs": outputs, "floats": checked.floats,
+        "compression": [{"name": d.name, "max_abs": d.max_abs, "max_rel": d.max_rel} for d in checked.compression],
     }  # fmt: skip
 
 
@@ -140,7 +143,8 @@ def draw_check(found: Record) -> RenderableType:
     for o in found["outputs"]:
         drawn.add_row(escape(o["name"]), error_text(o["max_abs"]), error_text(o["max_rel"]), escape(o["note"]))
     said = f"{found['samples']} samples on {found['devices']} devices beside {escape(found['reference'])}, "
-    return Group(verdict(found["ok"]), f"{said}tolerance {found['tolerance']:.0e}", drawn)
+    costs = [Text(cost_text(d, found["floats"])) for d in found["compression"]]
+    return Group(verdict(found["ok"]), f"{said}tolerance {found['tolerance']:.0e}", drawn, *costs)
 
 
 def links_record(links: Iterable[tuple[Place, Speed]]) -> Record:

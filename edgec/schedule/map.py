@@ -10,7 +10,7 @@ from typing import ClassVar
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.lane_groups import without_groups
+from edgec.ir.lane_groups import in_group, without_groups
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import FLOATS
 from edgec.ir.vector import is_vectorizable, widened
@@ -82,6 +82,12 @@ class Map(BlockSchedule):
     @property
     def at_store(self) -> list[Expr]:
         return [self.body]
+
+    @property
+    def repeats(self) -> float:
+        """Lanes of several groups are in a vector that one group would leave mostly empty."""
+        sizes = [found[1] for e in X.walk(self.body) if (found := in_group(e, self.lane)) is not None]
+        return max(sizes) / self.lanes if sizes else 1.0
 
     @property
     def nests(self) -> tuple[Nest, ...]:

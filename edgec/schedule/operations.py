@@ -142,12 +142,15 @@ def count(nests: Iterable[Nest]) -> float:
 
 
 def executed(kernel: Kernel) -> float:
-    """Operations of one step of a kernel; of sums of products, those of their formula."""
+    """Operations of one step of a kernel; of sums of products, those of their formula.
+
+    Where lanes are those of several groups, those that one group alone would leave empty cost nothing.
+    """
     assert kernel.block is not None
     schedule = kernel.schedule
     if not isinstance(schedule, BlockSchedule):
         return operations(kernel.block)
-    return count(schedule.nests) if schedule.nests else operations(kernel.block) * schedule.repeats
+    return (count(schedule.nests) if schedule.nests else operations(kernel.block)) * schedule.repeats
 
 
 def operators_of(block: Block) -> list[Node]:

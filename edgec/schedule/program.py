@@ -214,8 +214,8 @@ class BlockSchedule(Schedule):
         return ()
 
     @property
-    def repeats(self) -> int:
-        """Times that a schedule without ``nests`` computes each sum of its block's formula."""
+    def repeats(self) -> float:
+        """Times that it computes each sum of its block's formula; of ``nests``, the part that costs anything."""
         return 1
 
     @property

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from math import inf, nan
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from edgec.check.compare import TOLERANCES, compare, compare_all, quantized_outputs, tolerance_of, worst
+from edgec.check.network import _usual_tolerance
+from edgec.device.device import Precision
 from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.types import Type
 from edgec.ops import node
@@ -100,3 +103,14 @@ def test_a_model_of_halves_is_held_to_what_halves_can_say(dtype: str, tolerance:
     y = node("cast", node("sin", node("cast", x, to=dtype)), to="f32")
     assert tolerance_of(Graph((x,), (("y", y),)), "fp32") == TOLERANCES[tolerance]
     assert tolerance_of(Graph((x,), (("y", y),)), "bf16") == TOLERANCES["bf16"]
+
+
+@pytest.mark.parametrize(("layers", "expected"), [(None, "fp32"), (frozenset(), "fp32"), (frozenset({"a"}), "bf16")])
+def test_layers_in_bf16_are_held_to_its_tolerance(layers: frozenset[str] | None, expected: Precision) -> None:
+    """Of a mixed network, whose device has fp32 as its precision."""
+    x = placeholder("x", Type("f32", (2,)))
+    stages = SimpleNamespace(
+        graph=Graph((x,), (("y", node("exp", x)),)), compressed=SimpleNamespace(bf16_layers=layers)
+    )
+    options = SimpleNamespace(device=SimpleNamespace(precision="fp32"))
+    assert _usual_tolerance(SimpleNamespace(stages=stages, options=options)) == TOLERANCES[expected]  # type: ignore

@@ -18,13 +18,21 @@ def block(*nodes: object, inputs: tuple[object, ...] = ()) -> object:
     return SimpleNamespace(nodes=nodes, inputs=inputs)
 
 
+def steps(*blocks: object) -> object:
+    """A kernel of these steps."""
+    return SimpleNamespace(steps=[SimpleNamespace(block=b) for b in blocks])
+
+
 def test_integers_of_integers_are_exact() -> None:
     x, f = (placeholder(n, Type(t, (4,))) for n, t in (("x", "i8"), ("f", "f32")))
     total = node("add", node("cast", x, to="i32"), node("cast", x, to="i32"))
     code = node("cast", node("round", f), to="i8")
-    assert _is_exact(block(total, inputs=(x,)))  # type: ignore[arg-type]
-    assert not _is_exact(block(code, inputs=(f,)))  # type: ignore[arg-type]
-    assert not _is_exact(block(node("cast", f, to="i32"), inputs=(f,)))  # type: ignore[arg-type]
+    sums, codes = block(total, inputs=(x,)), block(code, inputs=(f,))
+    casts = block(node("cast", f, to="i32"), inputs=(f,))
+    assert _is_exact(steps(sums))  # type: ignore[arg-type]
+    assert not _is_exact(steps(codes))  # type: ignore[arg-type]
+    assert not _is_exact(steps(casts))  # type: ignore[arg-type]
+    assert not _is_exact(steps(codes, sums))  # type: ignore[arg-type]
 
 
 def test_sums_of_products_are_held_to_the_tolerance() -> None:

@@ -109,6 +109,17 @@ BETWEEN: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("ReduceSumSquare", {}, [np.array([0, 2])]), ("Tile", {}, [np.array([1, 2, 3])]),
     ("Trilu", {}, [np.array(-1)]), ("Trilu", {"upper": 0}, []),
     ("Split", {"axis": 2, "num_outputs": 2}, []), ("Split", {"axis": 1}, [np.array([1, 2])]),
+    ("Mod", {"fmod": 1}, [np.float32(0.3)]), ("Selu", {"alpha": 1.5, "gamma": 1.2}, []), ("Selu", {}, []),
+    ("Einsum", {"equation": "abc,cd->abd"}, [np.float32([[1, 2], [0, 1], [3, -1], [2, 2]])]),
+    ("ScatterElements", {"axis": -1}, [np.array([[[1, -1]]] * 2), np.float32([[[5, 6]], [[7, 8]]])]),
+    ("ScatterElements", {"axis": 1, "reduction": "add"}, [np.array([[[1, 1]]] * 2), np.float32([[[5, 6]], [[7, 8]]])]),
+    # By their bodies in the standard.
+    ("Celu", {"alpha": 0.7}, []), ("Mish", {}, []), ("ThresholdedRelu", {"alpha": 0.2}, []), ("Softsign", {}, []),
+    ("ReduceL1", {}, [np.array([1])]), ("ReduceLogSumExp", {"keepdims": 0}, [np.array([-1])]),
+]  # fmt: skip
+IMAGES: list[tuple[str, dict[str, Any]]] = [
+    ("DepthToSpace", {"blocksize": 2}), ("DepthToSpace", {"blocksize": 2, "mode": "CRD"}),
+    ("SpaceToDepth", {"blocksize": 2}), ("GlobalMaxPool", {}),
 ]  # fmt: skip
 COMPARED = ("Greater", "Less", "LessOrEqual")
 
@@ -119,6 +130,32 @@ def test_operators_between_layers(k: int) -> None:
     names = ["y", "z"] if operator == "Split" else ["y"]
     held = {f"c{k}": np.asarray(v) for k, v in enumerate(others)}
     compare([node(operator, ["x", *held], names, **attributes)], names, held)
+
+
+@pytest.mark.parametrize("k", range(len(IMAGES)), ids=lambda k: f"{IMAGES[k][0]} {k}")
+def test_operators_of_images(k: int) -> None:
+    operator, attributes = IMAGES[k]
+    shape = np.array([1, 4, 2, 6 // 2]) if operator != "SpaceToDepth" else np.array([1, 3, 2, 4])
+    nodes = [node("Reshape", ["x", "shape"], ["image"]), node(operator, ["image"], ["y"], **attributes)]
+    compare(nodes, ["y"], {"shape": shape})
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("linear", [0, 1])
+def test_recurrent_units(direction: str, linear: int) -> None:
+    count, random = 2 if direction == "bidirectional" else 1, np.random.default_rng(4)
+    shapes = {"w": (count, 15, 4), "r": (count, 15, 5), "b": (count, 30), "h": (count, 3, 5)}
+    held = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    made = node("GRU", ["x", "w", "r", "b", "", "h"], ["y", "z"], hidden_size=5, direction=direction,
+                linear_before_reset=linear)  # fmt: skip
+    compare([made], ["y", "z"], held)
+
+
+def test_a_gather_of_one_number() -> None:
+    nodes = [node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "one"], ["rows"]),
+             node("Cast", ["rows"], ["number"], to=onnx.TensorProto.FLOAT), node("Mul", ["x", "number"], ["y"]),
+             node("Tile", ["number", "none"], ["z"])]  # fmt: skip
+    compare(nodes, ["y", "z"], {"one": np.array(1), "none": np.zeros(0, np.int64)})
 
 
 def test_truth_values_and_filled_tensors() -> None:

@@ -40,6 +40,21 @@ def test_gives_what_one_device_gives(split: str, workers: int, tmp_path: Path) -
         assert checked.ok and checked.reference.startswith("onnxruntime")
 
 
+def test_a_compressed_network_is_held_against_its_compressed_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What bytes cost beside the floats is told, and fails nothing; wrong code fails."""
+    built = divided(tmp_path, 2, "pipeline", quantize="int8-dynamic")
+    with edgec.Several(built.folder) as network:
+        checked = check_over(network)
+        assert checked.ok and checked.reference == "the compressed graph" and checked.floats.startswith("onnxruntime")
+        assert max(d.max_rel for d in checked.compression) > checked.tolerance
+        assert not check_over(network, tolerance=1e-4).ok  # a tolerance of one's own is that of the floats
+        right = network.run
+        monkeypatch.setattr(network, "run", lambda given: {n: 1.01 * a for n, a in right(given).items()})
+        assert not check_over(network).ok
+
+
 def test_tiles_of_rows_are_those_of_one_device(tmp_path: Path) -> None:
     """Tiles of four outputs do not fit the 30 rows, and parts of rows are so small that other tiles are cheaper."""
     made = in_tiles()

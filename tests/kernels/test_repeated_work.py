@@ -126,6 +126,8 @@ def normal_forms() -> Iterator[tuple[str, Graph]]:
     yield "sums of products, read by all", graph(ops.node("mul", total(ops.node("mul", z, value("v", 1, 35)), 1), z))
     yield "unit length of columns", graph(ops.node("div", *(2 * [transpose(z, 1, 0)])), lengths(transpose(z, 1, 0), 1))
     yield "row of few", graph(layernorm(value("x", 300, 3), 1))
+    for n in (2, 4, 8):  # several rows are in a vector
+        yield f"unit length of rows of {n}", graph(lengths(value("x", 256, n), 1))
     yield "between neighbors of two dimensions", graph(between_neighbors(between_neighbors(x, 2), 3))
     curve = ops.node("exp", ops.node("sin", x))
     yield "between neighbors of what is computed", graph(between_neighbors(curve, 1))
@@ -194,9 +196,8 @@ def drawn(count: int) -> Iterator[tuple[str, Graph]]:
             yield f"{k}: of a convolution", graph(of_a_convolution())
 
 
-#: Devices that graphs are planned for, on whatever machine. With vectors of 16 floats, rows of 8 repeat a few hundred
-#: operations more than the invariant allows those of larger kernels.
-PLANNED = ("x86_64_avx2", "generic", "jetson_orin_nano")
+#: Devices that graphs are planned for, on whatever machine.
+PLANNED = ("x86_64_avx2", "x86_64_avx512", "generic", "jetson_orin_nano")
 
 
 @cache

@@ -70,6 +70,8 @@ OLD = [
     Case("Softmax", (X,), {}, 13),
     Case("LogSoftmax", (X,), {"axis": 0}, 11),
     Case("Hardmax", (X,), {"axis": 1}, 11),
+    Case("Shrink", (ints(-4, -2, -1, 0, 1, 2, 9),), {"bias": 0.3, "lambd": 1.5}, 9),
+    Case("Shrink", (np.arange(7, dtype=np.uint8),), {"bias": 0.6, "lambd": 2.5}, 9),
     Case("TopK", (X,), {"k": 2, "axis": 1}, 9, outputs=2),
     Case("TopK", (X, ints(3)), {"largest": 0}, 11, (1,), 2),
     Case("Dropout", (X,), {"ratio": 0.3}, 7),

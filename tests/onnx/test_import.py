@@ -145,6 +145,15 @@ def test_functions_of_the_model() -> None:
     assert np.array_equal(run(graph, x=X), X * X)
 
 
+def test_bodies_of_the_standard_for_open_dimensions() -> None:
+    """Attention is defined for the types of its operands, of which a batch may be open."""
+    given = [tensor_input(n, ["b", 2, 3, 4]) for n in "qkv"]
+    proto = model([node("Attention", ["q", "k", "v"], ["y"])], given, opset=23)
+    feeds = {n: np.random.default_rng(k).standard_normal((2, 2, 3, 4)).astype(np.float32) for k, n in enumerate("qkv")}
+    fixed = import_model(proto, dict.fromkeys("qkv", (2, 2, 3, 4)))
+    assert np.array_equal(run(import_model(proto, dims={"b": (1, 3, 1)}), **feeds), run(fixed, **feeds))
+
+
 def test_zero_sized_and_rank_zero() -> None:
     graph = import_model(model([node("Relu", ["x"], ["y"])], [tensor_input("x", ["n", 3])]), {"x": (0, 3)})
     assert run(graph, x=np.zeros((0, 3), np.float32)).shape == (0, 3)

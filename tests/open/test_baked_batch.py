@@ -87,3 +87,60 @@ def test_a_batch_that_nobody_keeps_open_is_one() -> None:
         warnings.simplefilter("error")
         graph = import_model(classifier([1, 12]))
     assert graph.inputs[0].type.shape == (1, 3, 4, 4)
+
+
+def test_constant_first_states_follow_the_batch(tmp_path: Path) -> None:
+    """Of a GRU and an LSTM, as exporters that see the zeros of a module write them."""
+    w, r = (RANDOM.standard_normal((1, 12, n)).astype(np.float32) for n in (4, 3))
+    v, s = (RANDOM.standard_normal((1, 9, n)).astype(np.float32) for n in (3, 3))
+    states = {n: RANDOM.standard_normal((1, 1, 3)).astype(np.float32) for n in ("h", "c")}
+    nodes = [
+        node("LSTM", ["x", "w", "r", "", "", "h", "c"], ["a"], hidden_size=3),
+        node("Squeeze", ["a", "one"], ["b"]),
+        node("GRU", ["b", "v", "s", "", "", "h"], ["y"], hidden_size=3),
+    ]
+    given = [weights(n, a) for n, a in {"w": w, "r": r, "v": v, "s": s, **states, "one": np.array([1])}.items()]
+    proto = model(nodes, [tensor_input("x", [5, "batch", 4])], initializers=given)
+    with pytest.warns(ModelWarning, match="input 5 was written for a batch of one"):
+        built = edgec.build(proto, tmp_path / "out", dims=OPEN)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for count in (1, 2, 3):
+        x = RANDOM.standard_normal((5, count, 4)).astype(np.float32)
+        want = np.concatenate([session.run(None, {"x": x[:, k : k + 1]})[0] for k in range(count)], 2)
+        np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [[5, 1, 12], [5, 1, 3, 4], [5, 1, 1, 12]])
+def test_a_batch_behind_a_sequence(shape: list[int], tmp_path: Path) -> None:
+    """Results of a recurrent network have their batch behind the steps."""
+    proto = model(
+        [node("Reshape", ["x", "shape"], ["a"]), node("Softmax", ["a"], ["y"])],
+        [tensor_input("x", [5, "batch", 3, 4])], initializers=[weights("shape", np.array(shape))],
+    )  # fmt: skip
+    with pytest.warns(ModelWarning, match="written for a batch of one"):
+        built = edgec.build(proto, tmp_path / "out", dims=OPEN)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for count in (1, 2, 3):
+        x = RANDOM.standard_normal((5, count, 3, 4)).astype(np.float32)
+        want = np.concatenate([session.run(None, {"x": x[:, k : k + 1]})[0] for k in range(count)], 1)
+        np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-6)
+
+
+def test_heads_of_a_batch_are_taken_apart(tmp_path: Path) -> None:
+    """Products of heads that were joined with the samples, as exporters of PyTorch write attention."""
+    nodes = [
+        node("Reshape", ["x", "joined"], ["a"]),
+        node("Transpose", ["a"], ["b"], perm=[0, 2, 1]),
+        node("MatMul", ["a", "b"], ["c"]),
+        node("Reshape", ["c", "apart"], ["d"]),
+        node("Softmax", ["d"], ["y"]),
+    ]
+    shapes = [weights("joined", np.array([-1, 5, 3])), weights("apart", np.array([1, 2, 5, 5]))]
+    proto = model(nodes, [tensor_input("x", ["batch", 2, 5, 3])], initializers=shapes)
+    with pytest.warns(ModelWarning, match="written for a batch of one"):
+        built = edgec.build(proto, tmp_path / "out", dims=OPEN)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for count in (1, 2, 3):
+        x = RANDOM.standard_normal((count, 2, 5, 3)).astype(np.float32)
+        want = np.concatenate([session.run(None, {"x": row[None]})[0] for row in x])
+        np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-6)

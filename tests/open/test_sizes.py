@@ -76,6 +76,13 @@ def test_comparisons_that_are_decided_are_right(one, two, a, b, i) -> None:  # t
         assert _value(X.lift(quotient, "i64"), known) * _value(right, known) == _value(left, known)
 
 
+def test_bounds_of_products_are_exact() -> None:
+    """Each of two sides is a positive number less one: their product, multiplied out, is no less than that of ends."""
+    for formula in ((A * 4 - 1) * (B * 4 - 1), (A * 3 - 7) * (B - 4) * 2, A * B - A - B, (A - 8) * (B - 1) + A):
+        values = [extent_at(formula, {A: a, B: b}) for a in range(1, 8) for b in range(2, 6)]
+        assert index.bounds(formula) == (min(values), max(values))
+
+
 def test_products_are_multiplied_out_in_one_way() -> None:
     assert (A + 1) * (B + 2) is A * B + A * 2 + B + 2
     assert B * A is A * B

@@ -98,4 +98,4 @@ def _type_of(value: Item | None) -> TypeProto:
     if not isinstance(value, Value):
         return TypeProto()
     code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[value.dtype]))
-    return onnx.helper.make_tensor_type_proto(code, value.shape)
+    return onnx.helper.make_tensor_type_proto(code, [n if isinstance(n, int) else None for n in value.shape])

@@ -72,6 +72,8 @@ def window(flat: Flat, device: Device, weights: Weights) -> GpuWindow | None:
     *outer, along, lane = loops
     body = repacked(flat.body, flat.loops, lane, weights)
     (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
+    if lane not in X.free_variables(reduction):  # one sum for all lanes is that of a row
+        return None
     width = next((w for w in widths(device) if has_lanes(body, flat.store, flat.address, lane, w)), 0)
     names, element = X.opened(reduction)
     if not width or not is_fixed(*names):

@@ -106,10 +106,10 @@ def thresholded_relu(call: Call) -> Value:
 
 @onnx("Shrink")
 def shrink(call: Call) -> Value:
-    x, bias, threshold = call[0], call.attribute("bias"), call.attribute("lambd")
-    if not x.is_float:
-        return select(x < -threshold, x + int(bias), select(x > threshold, x - int(bias), 0))
-    return select(x < -threshold, x + bias, select(x > threshold, x - bias, 0))
+    """Integers are computed as floats, whose fractions are cut off."""
+    dtype, bias, threshold = call[0].dtype, call.attribute("bias"), call.attribute("lambd")
+    x = call[0] if call[0].is_float else call[0].cast("f32")
+    return select(x < -threshold, x + bias, select(x > threshold, x - bias, 0)).cast(dtype)
 
 
 def softmax_of(x: Value, axis: int) -> Value:

@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from edgec.frontend.onnx import masks
+from edgec.frontend.onnx.baked_batch import is_kept_open, repeated
 from edgec.frontend.onnx.call import Call, onnx
-from edgec.frontend.onnx.implied import is_sought
 from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.values import (
     Value,
@@ -46,21 +46,32 @@ def reshape(call: Call) -> Value:
         if left is None:
             raise call.error(f"shape {list(x.shape)} does not fit into {wanted}")
         wanted[wanted.index(-1)] = left
-    if wanted[:1] == [1] and _is_batch(x, wanted):
-        call.warn(f"shape {wanted} was written for a batch of one: its 1 is taken for {X.show(x.shape[0])}")
-        wanted[0] = x.shape[0]
+    found = _batch_in(x, wanted)
+    if found is not None:
+        batch, place = found
+        call.warn(f"shape {wanted} was written for a batch of one: its 1 is taken for {batch}")
+        wanted[place] = batch
     return x.reshape(*wanted)
 
 
-def _is_batch(x: Value, wanted: Sequence[Extent]) -> bool:
-    """Is the first dimension one that the user keeps open, and the rest of ``x`` as many elements as the shape?"""
-    batch = x.shape[0] if x.rank else 1
-    return _is_kept_open(batch) and 0 not in wanted and exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is batch
+def _batch_in(x: Value, wanted: Sequence[Extent]) -> tuple[Extent, int] | None:
+    """(the dimension that the user keeps open, place of the 1 that stands for it); None where there is none.
 
-
-def _is_kept_open(extent: Extent) -> bool:
-    """Is it a dimension that the user keeps open, and nothing else?"""
-    return isinstance(extent, Expr) and extent.op == "size" and not is_sought(extent)
+    As many elements lie before it in ``x`` and in the shape, and as many behind it: it is a dimension of ``x``, or the
+    outer one of two (samples and heads) that were joined and are taken apart.
+    """
+    batch = exact(X.plain(prod(x.shape)), X.plain(prod(wanted)))
+    if batch is None or not is_kept_open(batch):
+        return None
+    for d, extent in enumerate(x.shape):
+        inner = exact(X.plain(extent), batch)
+        before, behind = X.plain(prod(x.shape[:d])), X.plain(prod(x.shape[d + 1 :]))
+        for k, n in sorted(enumerate(wanted), key=lambda at: at[0] != d):
+            if n != 1 or inner is None or X.plain(prod(wanted[:k])) != before:
+                continue
+            if inner == 1 or [*wanted[k + 1 : k + 2]] == [inner]:
+                return (batch, k) if X.plain(prod(wanted[k + 1 :])) == X.plain(inner * behind) else None
+    return None
 
 
 @onnx("Flatten")
@@ -101,14 +112,8 @@ def concat_(call: Call) -> Value:
 def _in_batches(call: Call, axis: int) -> list[Value]:
     """The operands, of which constants for a batch of one (a class token) are repeated over a batch that is open."""
     parts = list(call.operands)
-    batch = next((p.shape[0] for p in parts if p.rank and _is_kept_open(p.shape[0])), None)
-    if batch is None or axis == 0:
-        return parts
-    for k, part in enumerate(parts):
-        if part.is_const and part.shape[0] == 1:
-            call.warn(f"input {k} was written for a batch of one: it is repeated {X.show(batch)} times")
-            parts[k] = part.broadcast(batch, *part.shape[1:])
-    return parts
+    batch = next((p.shape[0] for p in parts if p.rank and is_kept_open(p.shape[0])), 1)
+    return parts if axis == 0 else [repeated(call, k, part, 0, batch) for k, part in enumerate(parts)]
 
 
 @onnx("Expand")

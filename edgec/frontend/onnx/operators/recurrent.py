@@ -7,9 +7,10 @@ products are kernels like all others, which threads share; a loop does not grow 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from edgec.errors import ModelError
+from edgec.frontend.onnx.baked_batch import repeated
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.values import Value, concat, emit, full, select
@@ -52,6 +53,7 @@ def _recurrent(
 ) -> list[Value]:
     """Y [T, D, B, H] and the last states [D, B, H] of every direction (with ``layout`` 1 the batch comes first)."""
     x = call[0].transpose(1, 0, 2) if call.attribute("layout") else call[0]
+    call = _in_batches(call, x.shape[1] if x.rank == 3 else 1)
     directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attribute("direction")]
     _check(call, kind, x, len(directions))
     lengths = call.optional(4)
@@ -69,6 +71,14 @@ def _recurrent(
     if call.attribute("layout"):
         return [y.transpose(2, 0, 1, 3), *(v.transpose(1, 0, 2) for v in states)]
     return [y, *states]
+
+
+def _in_batches(call: Call, batch: Extent) -> Call:
+    """The call with first states that are constants for a batch of one repeated over a batch that is open."""
+    axis = 0 if call.attribute("layout") else 1
+    states = {k: value for k in (5, 6) if (value := call.optional(k)) is not None}
+    inputs = [repeated(call, k, states[k], axis, batch) if k in states else v for k, v in enumerate(call.inputs)]
+    return replace(call, inputs=tuple(inputs))
 
 
 _GATES = {"rnn": 1, "gru": 3, "lstm": 4}

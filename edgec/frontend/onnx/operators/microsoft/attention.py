@@ -18,6 +18,7 @@ from edgec.frontend.onnx.operators.microsoft.heads import (
     with_past,
 )
 from edgec.frontend.values import Value, concat, iota
+from edgec.ir.expr import Extent
 
 
 @microsoft("Attention")
@@ -42,7 +43,7 @@ def self_attention(
             raise call.error(f"a past of shape {list(past.shape)}", "it begins with 2: keys and values")
         k, v = (with_past(past.part(0, j, j + 1).squeeze(0), new) for j, new in ((0, k), (1, v)))
     bias = _biases(call, q, k, mask, call.optional(extra))
-    y, _ = attend(q, k, v, scale_of(call, q), bias, _hidden(call, q, k))
+    y, _ = attend(q, k, v, scale_of(call, q), bias, _hidden(call, q, k, 0 if past is None else past.shape[3]))
     present = concat([k.unsqueeze(0), v.unsqueeze(0)], 0) if call.wants(1) else None
     return [joined_heads(y), present]
 
@@ -52,9 +53,11 @@ def multi_head_attention(call: Call) -> list[Value | None]:
     heads = call.required("num_heads")
     refuse_unless(call, {}, 8, 9)
     q, k, v = _separate(call, heads)
-    k, v = with_past(call.optional(6), k), with_past(call.optional(7), v)
+    past = call.optional(6)
+    k, v = with_past(past, k), with_past(call.optional(7), v)
     bias = _biases(call, q, k, call.optional(4), call.optional(5))
-    y, scores = attend(q, k, v, scale_of(call, q), bias, _hidden(call, q, k))
+    hidden = _hidden(call, q, k, 0 if past is None else past.shape[2])
+    y, scores = attend(q, k, v, scale_of(call, q), bias, hidden)
     return [joined_heads(y), k, v, scores]
 
 
@@ -109,8 +112,8 @@ def _biases(call: Call, q: Value, k: Value, mask: Value | None, extra: Value | N
     return added if extra is None else added + extra
 
 
-def _hidden(call: Call, q: Value, k: Value) -> Value | None:
-    return later(q.shape[2], k.shape[2]) if call.attribute("unidirectional", 0) else None
+def _hidden(call: Call, q: Value, k: Value, past: Extent) -> Value | None:
+    return later(q.shape[2], k.shape[2], past) if call.attribute("unidirectional", 0) else None
 
 
 @microsoft("RotaryEmbedding")

@@ -54,9 +54,15 @@ def attend(
     return (powers / total).cast(dtype) @ v, scores
 
 
-def later(queries: Extent, keys: Extent) -> Value:
-    """True at [query, key] where the key stands after the query; the last query sees all keys."""
-    return iota(keys, 1, 2) > iota(queries, 0, 2) + size(plain(keys - queries))
+def later(queries: Extent, keys: Extent, past: Extent) -> Value:
+    """True at [query, key] where the key stands after the query, which ``past`` keys precede.
+
+    The last query sees all keys, also where keys of another sequence are more than the queries.
+    """
+    hidden = iota(keys, 1, 2) > iota(queries, 0, 2) + size(plain(past))
+    if plain(keys - past) == queries:
+        return hidden
+    return hidden & (iota(queries, 0, 2) < size(plain(queries - 1)))
 
 
 def rotated(x: Value, cos: Value, sin: Value, interleaved: bool) -> Value:
