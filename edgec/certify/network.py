@@ -129,6 +129,7 @@ class Network:
         Nodes are within what is ``known``, which bounds agree with. Of what is ``taken`` they may be on the other side:
         boxes of which no input is left are ``empty``.
         """
+        self._start()
         found, known = Bounds(domain), known or {}
         found.empty = np.zeros(domain.boxes, bool)
         wanted = self._wanted if tighten else frozenset()
@@ -158,6 +159,9 @@ class Network:
                     found.empty |= is_empty
             self._keep(n, own, found)
         return found
+
+    def _start(self) -> None:
+        """Forgets what was found of boxes before."""
 
     def _before(self, n: Node, found: Bounds, tighten: bool) -> None:
         """Facts about the operands of a node that are found before its range."""
