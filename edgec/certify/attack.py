@@ -99,7 +99,7 @@ def attack(
     most = max(1, ROOM // sum(prod(n.type.shape) for n in network.order))
     if starts is None:
         count = min(DRAWN, most)
-        share = random.random(count)
+        share = np.where(np.arange(count) % 2, random.random(count), 0.0)
         starts = {n: box.low[n] + w * _drawn(random, share, w.shape[1:]) for n, w in width.items()}
     search = _Search(network, case, spec, run)
     points = search.within(starts)
