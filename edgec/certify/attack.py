@@ -99,7 +99,8 @@ def attack(
     most = max(1, ROOM // sum(prod(n.type.shape) for n in network.order))
     if starts is None:
         count = min(DRAWN, most)
-        starts = {n: box.low[n] + width[n] * random.random((count, *w.shape[1:])) for n, w in width.items()}
+        share = np.where(np.arange(count) % 2, random.random(count), 0.0)
+        starts = {n: box.low[n] + w * _drawn(random, share, w.shape[1:]) for n, w in width.items()}
     search = _Search(network, case, spec, run)
     points = search.within(starts)
     excess = search.excess(points)
@@ -108,6 +109,13 @@ def attack(
     best = np.argsort(excess[:, nearest], axis=0)[: max(1, min(STARTS, most) // len(nearest))]
     clauses = np.broadcast_to(nearest, best.shape).reshape(-1)
     return search.descended({n: x[best.reshape(-1)] for n, x in points.items()}, clauses, reach, end)
+
+
+def _drawn(random: np.random.Generator, share: Array, shape: Sequence[int]) -> Array:
+    """Points of a box from 0 to 1, of whose elements this ``share`` [points] is at an end: extremes often are there."""
+    inner, end = (random.random((len(share), *shape)) for _ in range(2))
+    share = share.reshape(-1, *(1,) * len(shape))
+    return np.where(end < share / 2, 0.0, np.where(end > 1 - share / 2, 1.0, inner))
 
 
 class _Search:

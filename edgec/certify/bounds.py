@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from edgec.certify.domain import Domain
 from edgec.certify.patches import Patch
 from edgec.certify.ranges import Array, Range
@@ -35,6 +37,8 @@ class Bounds:
     alive: dict[Node, Array | None] = field(default_factory=dict)
     #: Steps of rows of some nodes, by `Descent`.
     points: dict[object, Any] = field(default_factory=dict)
+    #: Boxes [boxes] without any input for which what was taken holds.
+    empty: Array = field(default_factory=lambda: np.zeros(0, bool))
 
 
 @dataclass(frozen=True)

@@ -116,18 +116,24 @@ def sites_of(network: Network) -> list[Site]:
     return found
 
 
-def _costs(s: Site, found: Bounds, rows: Mapping[Node, Array], condition: Array) -> Array:
-    """The cost of the bend of every element for the condition of each part, [parts, elements]; 0 where it has none."""
-    seen, count = found.seen[s.operand], len(condition)
-    low, high = seen.low - s.limit, seen.high - s.limit
-    if s.node not in rows:
-        return np.zeros((count, int(s.node.type.elements)))
-    row = rows[s.node][np.arange(count), condition]
+def bend_costs(s: Site, low: Array, high: Array, row: Array) -> Array:
+    """The cost of the bend of every element, [parts, elements], for a ``row`` [parts, ...] of what the choice gives.
+
+    The operand is ``low`` to ``high`` above its limit. Elements whose side is known cost nothing, all others something.
+    """
     with np.errstate(all="ignore"):
         triangle, other = -low * high / (high - low), np.minimum(-low, high)
     secant = row < 0 if s.node.op == "max" else row > 0
     cost = np.nan_to_num(np.abs(row) * np.where(secant, triangle, other)) + 1e-300
-    return np.where((low < 0) & (high > 0), cost, 0.0).reshape(count, -1)
+    return np.asarray(np.where((low < 0) & (high > 0), cost, 0.0).reshape(len(row), -1))
+
+
+def _costs(s: Site, found: Bounds, rows: Mapping[Node, Array], condition: Array) -> Array:
+    """The cost of the bend of every element for the condition of each part, [parts, elements]; 0 where it has none."""
+    if s.node not in rows:
+        return np.zeros((len(condition), int(s.node.type.elements)))
+    seen, row = found.seen[s.operand], rows[s.node][np.arange(len(condition)), condition]
+    return bend_costs(s, seen.low - s.limit, seen.high - s.limit, row)
 
 
 def _both_sides(part: Part, node: Node, element: int) -> list[Part]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from edgec.certify.bounds import Bounds
 from edgec.certify.compiled import library
+from edgec.certify.patches import cut
 from edgec.certify.ranges import U64, Array
 from edgec.certify.routes import Route, route
 from edgec.certify.rules import Elementwise, Lines, Moved, Rule, Weighted
@@ -151,16 +152,19 @@ class Descent:
         total = self._total(_run(steps, boxes, units, None, (middle, radius), None))
         return total[: len(boxes)], -total[len(boxes) :]
 
-    def back(self, rows: Array, found: Bounds) -> tuple[Array, Array]:
-        """Lower bounds [boxes, rows] of rows [boxes, rows, elements...] of what is computed, and rows of the inputs."""
+    def back(self, rows: Array, found: Bounds, boxes: Array | None = None) -> tuple[Array, Array]:
+        """Lower bounds [boxes, rows] of rows [boxes, rows, elements...] of what is computed, and rows of the inputs;
+        those of the given ``boxes`` alone, which are sorted."""
         steps, sizes = self._steps(found, noisy=True, is_unit=False)
         shape, own = rows.shape[:2], self.input.type.shape
         given, reached = rows.reshape(prod(shape), -1), np.empty((prod(shape), prod(own)))
-        results = _run(steps, np.repeat(np.arange(shape[0]), shape[1]), None, given, None, reached)
+        own_boxes = np.arange(shape[0]) if boxes is None else boxes
+        results = _run(steps, np.repeat(own_boxes, shape[1]), None, given, None, reached)
         reached, results = reached.reshape(*shape, -1), results.reshape(4, *shape)
-        results[3] = found.domain.least({self.input: reached}, shape)
+        domain = found.domain if boxes is None else found.domain.within({self.input: None}, boxes)
+        results[3] = domain.least({self.input: reached}, shape)
         if sizes is not None:
-            results[1] += (np.abs(reached) @ sizes[:, :, None])[..., 0]
+            results[1] += (np.abs(reached) @ cut(sizes, None, boxes)[:, :, None])[..., 0]
         return self._total(results), reached.reshape(*shape, *own)
 
     def _total(self, results: Array) -> Array:

@@ -19,9 +19,8 @@ import numpy as np
 
 from edgec.certify.backward import Backward
 from edgec.certify.bends_apart import Band, band, chord
-from edgec.certify.bounds import Bounds, Known, Passed
+from edgec.certify.bounds import Bounds, Passed
 from edgec.certify.curves import scalar
-from edgec.certify.domain import Domain
 from edgec.certify.local import Chain, Linked, apart
 from edgec.certify.network import Network
 from edgec.certify.pairs import Pair, bend, pairs, values
@@ -91,9 +90,8 @@ class Joint(Network):
         apart = [values(others, s, {n for b in theirs for n in (b.node, b.operand)}) for s in given]
         return pairs(own, theirs, found, apart)
 
-    def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
+    def _start(self) -> None:
         self.apart: dict[Node, tuple[Array, Array]] = {}
-        return super().bounds(domain, known, tighten)
 
     def differences(self, found: Bounds) -> dict[str, tuple[Array, Array]]:
         """The least and the greatest difference of every element of every output in one box, program less reference."""

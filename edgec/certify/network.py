@@ -22,7 +22,7 @@ from edgec.certify.descent import Descent, descent
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES
 from edgec.certify.patches import Patch, Picked, Window, cut, embedded
-from edgec.certify.ranges import Array, Range, exact, met
+from edgec.certify.ranges import Array, Range, exact, met, within
 from edgec.certify.rules import Elementwise, Leaky, Rule
 from edgec.certify.units import units
 from edgec.differentiate.composites import softmax_operand
@@ -121,9 +121,17 @@ class Network:
     def is_late(self) -> bool:
         return time.perf_counter() > self.until
 
-    def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
-        """The ranges of all values; with ``tighten``, those that planes are made of by linear bounds too, in time."""
+    def bounds(
+        self, domain: Domain, known: Known | None = None, tighten: bool = True, taken: Known | None = None
+    ) -> Bounds:
+        """The ranges of all values; with ``tighten``, those that planes are made of by linear bounds too, in time.
+
+        Nodes are within what is ``known``, which bounds agree with. Of what is ``taken`` they may be on the other side:
+        boxes of which no input is left are ``empty``.
+        """
+        self._start()
         found, known = Bounds(domain), known or {}
+        found.empty = np.zeros(domain.boxes, bool)
         wanted = self._wanted if tighten else frozenset()
         for n in self.order:
             if n in self.fixed:
@@ -146,8 +154,14 @@ class Network:
                     own = met(own, *known[n])
                 if n in wanted and not self.is_late:
                     own = self._tightened(n, own, found)
+                if taken is not None and n in taken:
+                    own, is_empty = within(own, *taken[n])
+                    found.empty |= is_empty
             self._keep(n, own, found)
         return found
+
+    def _start(self) -> None:
+        """Forgets what was found of boxes before."""
 
     def _before(self, n: Node, found: Bounds, tighten: bool) -> None:
         """Facts about the operands of a node that are found before its range."""
@@ -239,21 +253,23 @@ class Network:
         noisy: bool = True,
         watched: dict[Node, Array] | None = None,
         pulls: Mapping[Node, tuple[Array, Array]] | None = None,
+        boxes: Array | None = None,
     ) -> tuple[Array, dict[Node, Array]]:
         """Lower bounds [boxes, rows] of the sum of rows times the values of nodes, and what they are of the inputs.
 
         ``noisy``: the values are what is computed, not those of the exact functions of what is stored before them.
         The rows of every node that the bounds pass are left in ``watched``. ``pulls`` are multiples p [boxes,
         elements...] and limits c of nodes for which p * (value - c) is known not to be above zero in a box: to add it
-        makes a bound no greater than it may be (Lagrange's multipliers; Wang et al., "Beta-CROWN", 2021).
+        makes a bound no greater than it may be (Lagrange's multipliers; Wang et al., "Beta-CROWN", 2021). Rows are
+        of all boxes, or of ``boxes``, which are sorted.
         """
         if len(rows) == 1 and noisy and not shares and watched is None and pulls is None:
             ((n, row),) = rows.items()
             way = self._way(n)
             if way is not None:
-                least, reached = way.back(row, found)
+                least, reached = way.back(row, found, boxes)
                 return least, {way.input: reached}
-        run = Backward(self, found, {n: Patch(r) for n, r in rows.items()}, shares)
+        run = Backward(self, found, {n: Patch(r) for n, r in rows.items()}, shares, boxes=boxes)
         least = run.run(noisy, watched, pulls)
         return least, {n: p.rows for n, p in run.reached.items()}
 

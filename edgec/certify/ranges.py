@@ -154,3 +154,11 @@ def met(a: Range, low: Array, high: Array) -> Range:
         crossed = lower > upper  # by the rounding of the analysis alone: both bounds hold
         lower, upper = np.where(crossed, upper, lower), np.where(crossed, lower, upper)
     return Range(lower, upper, a.error, a.sum)
+
+
+def within(a: Range, low: Array, high: Array) -> tuple[Range, Array]:
+    """The part of a range from ``low`` to ``high``, and boxes of which it has none, [boxes]; their ranges stay."""
+    lower, upper = np.fmax(a.low, low), np.fmin(a.high, high)
+    is_empty = (lower > upper).reshape(len(lower), -1).any(axis=1)
+    mine = is_empty.reshape(-1, *(1,) * (lower.ndim - 1))
+    return Range(np.where(mine, a.low, lower), np.where(mine, a.high, upper), a.error, a.sum), is_empty

@@ -11,7 +11,7 @@ import small_graphs as g
 from bounded import network
 from chance import RANDOM
 
-from edgec.certify import attack, cut, game, search
+from edgec.certify import attack, conditions, cut, search
 from edgec.certify.parts import Parts
 from edgec.certify.properties import Case, Clause, first_met
 from edgec.certify.spec import Spec
@@ -75,11 +75,11 @@ def _games(count: int) -> tuple[np.ndarray, ...]:
     return least, slopes, low, low + RANDOM.uniform(0, 2, (count, 4))
 
 
-def _above_a_point(refuted: Callable[..., tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+def _above_a_point(refuted: Callable[..., tuple[np.ndarray, ...]]) -> tuple[float, float]:
     """The most by which margins are above the greatest condition at a point of the box, and their mean height above the
     best condition alone."""
     least, slopes, low, high = _games(200)
-    margin, nearest = refuted(least, slopes, low, high)
+    margin, nearest, _ = refuted(least, slopes, low, high)
     assert (nearest >= low).all() and (nearest <= high).all()
     drawn = [low + (high - low) * RANDOM.random(low.shape) for _ in range(300)]
     over = -np.inf
@@ -90,7 +90,7 @@ def _above_a_point(refuted: Callable[..., tuple[np.ndarray, np.ndarray]]) -> tup
 
 
 def test_conditions_together_are_missed_by_no_more_than_at_any_point() -> None:
-    over, gain = _above_a_point(game.refuted_by)
+    over, gain = _above_a_point(conditions.refuted_by)
     assert over <= 0 and gain > 0.1
 
 
@@ -98,8 +98,8 @@ def test_weights_whose_slopes_are_forgotten_are_found(monkeypatch: pytest.Monkey
     """A planted mistake: the weighted sum is taken to have no slope at all."""
 
     def refuted(least, slopes, low, high):  # type: ignore[no-untyped-def]
-        margin, nearest = game.refuted_by(least, slopes, low, high)
-        return margin + 0.5 * (np.abs(slopes).sum(1) * (high - low) / 2).sum(1), nearest
+        margin, nearest, weights = conditions.refuted_by(least, slopes, low, high)
+        return margin + 0.5 * (np.abs(slopes).sum(1) * (high - low) / 2).sum(1), nearest, weights
 
     assert _above_a_point(refuted)[0] > 0
 
@@ -112,7 +112,7 @@ def _beyond_exact() -> int:
     slopes = np.stack([slope, -slope], 1)[:, :, None]
     low = RANDOM.uniform(-1, 1, (count, 1))
     high = low + RANDOM.uniform(1, 2, (count, 1))
-    margin, _ = game.refuted_by(least, slopes, low, high)
+    margin, _, _ = conditions.refuted_by(least, slopes, low, high)
     for k in range(count):
         width, steep = Fraction(float(high[k, 0])) - Fraction(float(low[k, 0])), Fraction(float(slope[k]))
         # Where both are equal: one has grown from the lower end, the other from the upper one.
@@ -126,14 +126,14 @@ def test_roundoffs_of_conditions_together_are_counted() -> None:
 
 
 def test_roundoffs_that_are_not_counted_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(game, "U64", 0.0)
+    monkeypatch.setattr(conditions, "U64", 0.0)
     assert _beyond_exact()
 
 
 def test_nothing_is_concluded_of_what_is_not_known() -> None:
     least, slopes, low, high = _games(4)
     least[0], least[1, 0], slopes[2, :, 1], slopes[3, 0, 0] = np.nan, -np.inf, np.nan, np.inf
-    margin, nearest = game.refuted_by(least, slopes, low, high)
+    margin, nearest, _ = conditions.refuted_by(least, slopes, low, high)
     assert margin[0] < -1e200 and margin[2] < -1e200 and np.isfinite(nearest).all()
     assert (margin[[1, 3]] <= least[[1, 3], 1:].max(1) + 50).all()
 
@@ -147,7 +147,7 @@ def test_conditions_together_spare_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     together = search.decide(network(graph), case, lambda x: run_graph(graph, x), 20.0, silent)
 
     def alone(least, slopes, low, high):  # type: ignore[no-untyped-def]
-        return least.max(1), game.refuted_by(least, slopes, low, high)[1]
+        return least.max(1), *conditions.refuted_by(least, slopes, low, high)[1:]
 
     monkeypatch.setattr(cut, "refuted_by", alone)
     apart = search.decide(network(graph), case, lambda x: run_graph(graph, x), 20.0, silent)
@@ -176,7 +176,7 @@ def test_parts_come_as_they_were_added() -> None:
 
 
 def test_parts_of_the_worst_bounds_are_not_left_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the searches each has batches that begin with the worst bounds, and cuts that differ."""
+    """Some batches begin with the worst bounds."""
     graph, case = _narrow(1e-9)
     asked: list[str] = []
     worst, last = Parts.worst, Parts.last

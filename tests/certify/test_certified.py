@@ -129,7 +129,8 @@ def test_an_input_that_no_slope_shows_is_cut(monkeypatch: pytest.MonkeyPatch) ->
     graph = g.graph(node("matmul", g.relu(node("matmul", g.value("x", 1, 2), constant(first))), constant(second)))
     found = _decide(graph, _case([0.5, -1], [1, 1], 0.1))
     assert found.status == "holds" and found.parts < 800
-    monkeypatch.setattr(cut, "FLATS", (0.0,))  # planted: slopes alone
+    for what, name, planted in ((cut, "FLAT", 0.0), (cut, "FEW", -1), (cut.Sides, "moves", lambda *given: None)):
+        monkeypatch.setattr(what, name, planted)  # slopes alone, and no choices
     assert _decide(graph, _case([0.5, -1], [1, 1], 0.1), 0.5).status == "unknown"
 
 

@@ -12,12 +12,12 @@ from edgec.certify import maps, units
 from edgec.certify import network as networks
 from edgec.certify.backward import Backward
 from edgec.certify.bounds import Bounds
-from edgec.certify.cut import _Sides
 from edgec.certify.domain import Domain
 from edgec.certify.elementwise import RANGES, Place
 from edgec.certify.network import Network
 from edgec.certify.patches import Patch
 from edgec.certify.ranges import Range
+from edgec.certify.sides import Sides
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.registry import node
 
@@ -151,12 +151,12 @@ def test_sides_that_bounds_of_a_box_decide_hold_in_its_parts() -> None:
     graph = _dense()
     net, centers = network(graph), _centers(graph)[0]
     whole, (n,) = box(net, centers, 0.2), net.inputs.values()
-    sides = _Sides(net)
-    found = sides.found(net.bounds(whole))
+    sides = Sides(net)
+    found = sides.found(net.bounds(whole), sides.none())
     assert (found == 1).any() and (found == -1).any() and (found == 0).any()
     x = whole.low[n] + RANDOM.random((200, *n.type.shape)) * (whole.high[n] - whole.low[n])
     points = net.bounds(Domain({n: x}, {n: x}), tighten=False)
-    own = sides.found(points)
+    own = sides.found(points, np.repeat(sides.none(), 200, 0))
     assert not ((found != 0) & (own != 0) & (own != found)).any()
     known = net.bounds(Domain({n: x}, {n: x}), sides.known(np.repeat(found, 200, 0)), tighten=False)
     assert _apart(net, points, known) < 1e-9
