@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypedDict, Union
 
+from edgec.report.answers.check import CompressionCost
 from edgec.report.answers.frame import Answered, Figure
 
 
@@ -130,6 +131,11 @@ class DividedCheckAnswer(Answered):
     tolerance: Annotated[float, "relative to the largest value"]
     devices: Annotated[int, "number of workers"]
     outputs: Annotated[list[DividedOutput], "every output"]
+    floats: Annotated[str, "what `compression` is beside; empty where nothing is compressed"]
+    compression: Annotated[
+        list[CompressionCost],
+        "what compression costs: every output of the compressed graph beside the floats; it fails nothing",
+    ]
 
 
 class LinksAnswer(Answered):
