@@ -110,6 +110,8 @@ def told(results: dict[str, Any], device: Device) -> None:
         one = device_of(device, precision)
         losses, tuned = [], []
         for text, rows in shapes.items():
+            if not rows:  # a product that no tile on offer fits
+                continue
             shape = tuple(map(int, text.split("x")))
             best = min(rows, key=lambda r: r["us"])
             chosen = tiles.tile_for(1, *shape, one, element_of(one), True)
@@ -125,9 +127,7 @@ def told(results: dict[str, Any], device: Device) -> None:
                   f"chosen {_short(vars(chosen))} {us:.1f} us")  # fmt: skip
         known = [x for x in losses if x == x]
         mean = exp(sum(map(log, known)) / max(len(known), 1))
-        if not known:
-            continue
-        print(f"{precision}: chosen over best, geometric mean {mean:.3f}, worst {max(known):.2f}, "
+        print(f"{precision}: chosen over best, geometric mean {mean:.3f}, worst {max(known, default=1.0):.2f}, "
               f"{len(losses) - len(known)} not timed; the quickest of the {TILES} that edgec tune times "
               f"{exp(sum(map(log, tuned)) / max(len(tuned), 1)):.3f}")  # fmt: skip
 
