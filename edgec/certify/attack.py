@@ -174,7 +174,7 @@ class _Search:
             reach = np.where(is_better, np.minimum(GROWS * reach, FARTHEST), SHRINKS * reach)
             step = reach[:, None] * self.width
             low, high = np.maximum(self.low - at, -step), np.minimum(self.high - at, step)
-            points = self.within(self.flat.points(at + played(values, slopes, low, high)[1]))
+            points = self.within(self.flat.points(at + played(values, slopes, low, high)))
             flat = self.flat.joined(points)
         return None
 

@@ -114,8 +114,8 @@ class Sides:
         return np.concatenate(made, axis=1)
 
     def moves(self, bounds: Bounds, boxes: Array, width: Array) -> Array | None:
-        """How far each input, over its ``width`` [boxes, inputs], moves the operands of choices, [boxes, inputs,
-        elements], by the middle of the slopes of what is before them; None where an operator has none."""
+        """Distances by which each input, over its ``width`` [boxes, inputs], moves the operands of choices, [boxes,
+        inputs, elements]: by the middle of the slopes of what is before them; None where an operator has none."""
         count, inputs = width.shape
         unit = np.eye(inputs) * width[:, None]
         moved = self.flat.points(unit.reshape(count * inputs, inputs))
