@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
+from small_graphs import value
 
 from edgec.check.compare import TOLERANCES, compare, compare_all, quantized_outputs, tolerance_of, worst
 from edgec.check.network import _usual_tolerance
@@ -108,7 +109,7 @@ def test_a_model_of_halves_is_held_to_what_halves_can_say(dtype: str, tolerance:
 @pytest.mark.parametrize(("layers", "expected"), [(None, "fp32"), (frozenset(), "fp32"), (frozenset({"a"}), "bf16")])
 def test_layers_in_bf16_are_held_to_its_tolerance(layers: frozenset[str] | None, expected: Precision) -> None:
     """Of a mixed network, whose device has fp32 as its precision."""
-    x = placeholder("x", Type("f32", (2,)))
+    x = value("x", 2)
     stages = SimpleNamespace(
         graph=Graph((x,), (("y", node("exp", x)),)), compressed=SimpleNamespace(bf16_layers=layers)
     )

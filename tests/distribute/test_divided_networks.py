@@ -43,7 +43,7 @@ def test_gives_what_one_device_gives(split: str, workers: int, tmp_path: Path) -
 def test_a_compressed_network_is_held_against_its_compressed_graph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What bytes cost beside the floats is told, and fails nothing; wrong code fails."""
+    """The cost of bytes beside the floats is reported and fails nothing; wrong code fails."""
     built = divided(tmp_path, 2, "pipeline", quantize="int8-dynamic")
     with edgec.Several(built.folder) as network:
         checked = check_over(network)

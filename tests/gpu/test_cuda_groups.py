@@ -57,6 +57,17 @@ def _tiles(g: Graph, device: Device) -> list[TensorTile]:
     return [t for t in found if isinstance(t, TensorTile)]
 
 
+def _results(g: Graph, device: Device, folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(result in emulation, that of the formulas in fp64) of every output."""
+    network = emulate({"net": g}, folder, device)["net"]
+    assert isinstance(network, Emulated)
+    given = arrays(g, SEED)
+    want = evaluate.run(doubled(g), {k: v.astype(np.float64) for k, v in given.items()})
+    found = [(got, want[port]) for port, got in network(given).items()]
+    assert found
+    return found
+
+
 CASES = {
     "rows and columns": _product(128, 256, 256),
     "s turned": _product(128, 256, 256, "s"),
@@ -78,12 +89,8 @@ def test_products_are_those_of_the_formulas(name: str, tmp_path: Path) -> None:
     device, made = _device(1), CASES[name]
     tiles = _tiles(made, device)
     assert tiles and all(t.by_group for t in tiles)
-    network = emulate({"net": made}, tmp_path, device)["net"]
-    assert isinstance(network, Emulated)
-    given = arrays(made, SEED)
-    want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
-    for port, got in network(given).items():
-        assert np.abs(got - want[port]).max() <= 2e-3 * np.abs(want[port]).max(), port
+    for got, want in _results(made, device, tmp_path):
+        assert np.abs(got - want).max() <= 2e-3 * np.abs(want).max()
 
 
 def _product_of_weights(m: int, n: int, k: int, turned: bool = False, epilogue: bool = False) -> Graph:
@@ -113,15 +120,11 @@ def test_tf32_rounds_what_it_multiplies(name: str, tmp_path: Path) -> None:
     tiles = _tiles(made, device)
     assert tiles and all(t.by_group and t.element == "tf32" for t in tiles)
     assert any(t.split > 1 for t in tiles) == (name == "a sum in parts")
-    network = emulate({"net": made}, tmp_path, device)["net"]
-    assert isinstance(network, Emulated)
-    given = arrays(made, SEED)
-    want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
-    for port, got in network(given).items():
-        error = got - want[port]
-        assert np.abs(error).max() <= 1e-3 * np.abs(want[port]).max(), port
-        smaller = (error * want[port]).sum() / (want[port] ** 2).sum()
-        assert abs(smaller) <= 1e-4, port  # results are 3.5e-4 smaller where a factor's bits are dropped, not rounded
+    for got, want in _results(made, device, tmp_path):
+        error = got - want
+        assert np.abs(error).max() <= 1e-3 * np.abs(want).max()
+        smaller = (error * want).sum() / (want**2).sum()
+        assert abs(smaller) <= 1e-4  # results are 3.5e-4 smaller where a factor's bits are dropped, not rounded
 
 
 @pytest.mark.usefixtures("groups_alone")
@@ -133,12 +136,8 @@ def test_parts_of_a_sum_may_have_no_steps(
     monkeypatch.setattr(gpu_tiles, "SPLITS", (16,))
     device, made = _device(132, precision), _product_of_weights(64, 64, depth, epilogue=True)
     assert [t.split for t in _tiles(made, device)] == [16]
-    network = emulate({"net": made}, tmp_path, device)["net"]
-    assert isinstance(network, Emulated)
-    given = arrays(made, SEED)
-    want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
-    for port, got in network(given).items():
-        assert np.abs(got - want[port]).max() <= 2e-3 * np.abs(want[port]).max(), port
+    for got, want in _results(made, device, tmp_path):
+        assert np.abs(got - want).max() <= 2e-3 * np.abs(want).max()
 
 
 @pytest.mark.usefixtures("groups_alone")
@@ -152,12 +151,8 @@ def test_tiles_of_192_columns_are_taken_where_they_fill_the_device(turns: str) -
 def test_sums_come_in_parts_where_tiles_are_few(tmp_path: Path) -> None:
     made, device = _product(128, 256, 2048, "sl"), _device(5)
     assert [(t.by_group, t.split > 1) for t in _tiles(made, device)] == [(True, True)]
-    network = emulate({"net": made}, tmp_path, device)["net"]
-    assert isinstance(network, Emulated)
-    given = arrays(made, SEED)
-    want = evaluate.run(doubled(made), {k: v.astype(np.float64) for k, v in given.items()})
-    for port, got in network(given).items():
-        assert np.abs(got - want[port]).max() <= 2e-3 * np.abs(want[port]).max(), port
+    for got, want in _results(made, device, tmp_path):
+        assert np.abs(got - want).max() <= 2e-3 * np.abs(want).max()
 
 
 def test_few_rows_other_types_and_other_generations_have_tiles_of_warps() -> None:
