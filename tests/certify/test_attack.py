@@ -54,7 +54,7 @@ def test_violations_are_found_with_every_seed() -> None:
 
 def test_inputs_that_do_not_move_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted mistake: no step is taken, so that what is found is found by luck."""
-    monkeypatch.setattr(attack, "played", lambda values, slopes, low, high: (None, np.zeros_like(low)))
+    monkeypatch.setattr(attack, "played", lambda values, slopes, low, high: np.zeros_like(low))
     assert any(_found(*_narrow(1e-3), seed) is None for seed in range(3))
 
 
@@ -63,7 +63,7 @@ def test_steps_against_one_condition_alone_are_found(monkeypatch: pytest.MonkeyP
 
     def signs(values, slopes, low, high):  # type: ignore[no-untyped-def]
         slope = slopes[np.arange(len(values)), values.argmax(1)]
-        return None, np.where(slope > 0, low, np.where(slope < 0, high, 0.0))
+        return np.where(slope > 0, low, np.where(slope < 0, high, 0.0))
 
     monkeypatch.setattr(attack, "played", signs)
     assert any(_found(*_narrow(1e-4), seed) is None for seed in range(3))
