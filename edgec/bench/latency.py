@@ -19,7 +19,7 @@ from edgec.check.drawn import Arrays, scaled, telling_scale
 from edgec.check.judge import Judge
 from edgec.check.litert import LitertReference
 from edgec.check.network import inputs_for
-from edgec.check.reference import Reference, in_floats, runtime
+from edgec.check.reference import Reference, in_floats, runtime, widths_of
 from edgec.device.compilers import runs_here
 from edgec.emit.function_comment import describe
 from edgec.errors import CheckError, UsageError
@@ -120,7 +120,8 @@ def _onnxruntime(
         hint = "--vs litert is for TensorFlow Lite files" if has_own else "bench an ONNX file"
         raise UsageError("there is no ONNX model to compare with", hint=hint)
     runtime()
-    reference = Reference(model, built.options.values, threads, built.options.shapes)
+    widths = widths_of(built.stages.graph)
+    reference = Reference(model, built.options.values, threads, built.options.shapes, widths=widths)
     reference.run(arrays)  # falls back to fewer optimizations where the model needs it
     session, feeds = reference.session, reference.feeds(arrays)
     binding = session.io_binding()
@@ -140,6 +141,8 @@ def _onnxruntime(
         precise = in_floats(model)
         if precise is not model:  # timed as the model asks for, which is not what its operators mean
             return Reference(precise, built.options.values, threads, built.options.shapes).run(arrays)
+        if reference.widths or reference.labels:  # strings there, rows of bytes or numbers of classes here
+            return reference.run(arrays)
         return dict(zip(reference.outputs, binding.copy_outputs_to_cpu()))
 
     return lambda: session.run_with_iobinding(binding), reference.name, outputs

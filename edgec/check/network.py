@@ -25,7 +25,7 @@ from edgec.check.judge import UNSURE, Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
 from edgec.check.lively import is_small, wrong_kernels
 from edgec.check.narrow import narrow_of
-from edgec.check.reference import open_reference
+from edgec.check.reference import open_reference, widths_of
 from edgec.check.reference_error import error_by_rounding, own_error
 from edgec.check.unavailable import Unavailable
 from edgec.compress.calibrate import RANDOM
@@ -39,7 +39,7 @@ from edgec.frontend import states
 from edgec.frontend.language.facts import facts_of
 from edgec.frontend.onnx.model import Model
 from edgec.frontend.tflite.model import TfliteModel
-from edgec.ir.graph import STRINGS, Graph
+from edgec.ir.graph import Graph
 from edgec.media.way import Way
 from edgec.pipeline.run import STAGES, Run, Step
 from edgec.progress import Progress
@@ -139,9 +139,7 @@ def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
                 raise Unavailable("a language model has other inputs than its file")
             if any(n.op == "random" for n in graph.nodes()):
                 raise Unavailable("its results are random, and other runtimes draw other numbers")
-            if any(name.startswith(STRINGS) for name in graph.metadata):
-                raise Unavailable("its strings are rows of bytes here")
-            session = open_reference(built.parsed, built.options.shapes, built.options.values)
+            session = open_reference(built.parsed, built.options.shapes, built.options.values, widths_of(graph))
             session.run(random_inputs(graph, 0))
             session.reset()
             return session.name, session.run

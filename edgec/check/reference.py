@@ -19,8 +19,10 @@ from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.onnx.model import Model, tensor
 from edgec.frontend.onnx.sequences import numbered
+from edgec.frontend.onnx.strings import rows_of, strings_of
 from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
+from edgec.ir.graph import STRINGS, Graph
 from edgec.text import printable
 
 #: The attribute of products by weights of few bits that says how exact they may be.
@@ -35,14 +37,23 @@ _TYPES = {
 
 
 def open_reference(
-    model: Parsed, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
+    model: Parsed,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    widths: Mapping[str, int] | None = None,
 ) -> Reference | LitertReference:
     """Reference engine of a model; raises Unavailable if it is not installed or refuses the model."""
     if isinstance(model, TfliteModel):
         return LitertReference(model, shapes, values)
     if isinstance(model, (GgufModel, HuggingModel)):
         raise Unavailable("no engine computes this model in full precision", hint="stages are compared with the import")
-    return Reference(in_floats(model), values, shapes=shapes, rounds_operands=False)
+    return Reference(in_floats(model), values, shapes=shapes, rounds_operands=False, widths=widths)
+
+
+def widths_of(graph: Graph) -> dict[str, int]:
+    """Bytes of a row of each input and output of a graph that is strings in its model."""
+    ends = {**{str(n.attributes["name"]): n for n in graph.inputs}, **dict(graph.outputs)}
+    return {name: int(node.type.shape[-1]) for name, node in ends.items() if STRINGS + name in graph.metadata}
 
 
 def runtime() -> Any:
@@ -68,7 +79,8 @@ class Reference:
 
     Some files that are not quite to the letter run only without optimizations: that is tried second. By default, its
     optimizer turns products by blocks of dequantized weights into operators that round the other factor to 8 bits;
-    without ``rounds_operands`` they compute in floats, and sums of products of bytes do not saturate.
+    without ``rounds_operands`` they compute in floats, and sums of products of bytes do not saturate. ``widths`` has
+    the bytes of a row of inputs and outputs that are strings here, and rows of bytes in a built network.
     """
 
     def __init__(
@@ -78,6 +90,7 @@ class Reference:
         threads: int = 1,
         shapes: Mapping[str, Sequence[int]] | None = None,
         rounds_operands: bool = True,
+        widths: Mapping[str, int] | None = None,
     ) -> None:
         ort = runtime()
         self.name = f"onnxruntime {ort.__version__}"
@@ -86,6 +99,7 @@ class Reference:
         self.model = model
         self.threads = threads
         self.rounds_operands = rounds_operands
+        self.widths = widths or {}
         self.labels = _labels(model.proto)
         levels = ort.GraphOptimizationLevel
         self._levels = [levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL]
@@ -123,7 +137,7 @@ class Reference:
 
     def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Feeds of the session: the inputs, and those that were fixed for the build."""
-        fed = dict(inputs)
+        fed = {n: strings_of(a) if n in self.widths and a.dtype == np.uint8 else a for n, a in inputs.items()}
         declared = {i.name: i for i in self.session.get_inputs()}
         for name, value in self.values.items():
             fed[name] = np.asarray(value)
@@ -148,6 +162,8 @@ class Reference:
                 results = self.session.run(names, self.feeds(inputs))
                 arrays: dict[str, np.ndarray] = {}
                 for name, value in zip(names, results):
+                    if name in self.widths:
+                        value = rows_of(value, self.widths[name])
                     value = _numbers(_rows(value), self.labels)
                     parts = enumerate(value) if isinstance(value, list) else ()
                     arrays |= {numbered(name, k): np.asarray(part) for k, part in parts}

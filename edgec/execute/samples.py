@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,8 @@ from edgec.untrusted import read_arrays
 
 #: Integer inputs that index nothing are drawn below this.
 SMALL = 10
+#: Strings of a table of constants that random ones are drawn from.
+_MOST_WORDS = 1000
 #: Operators whose second operand is a position along a dimension of the first.
 _INDEXED = {"gather": "axis", "gather_elements": "axis"}
 _NARROW = {"u8": (0, 256), "i8": (-128, 128), "u4": (0, 16), "i4": (-8, 8), "u2": (0, 4), "i2": (-2, 2)}
@@ -40,7 +42,9 @@ def random_inputs(graph: Graph, seed: int, greatest: bool = False) -> dict[str, 
         chosen[size] = high if greatest else (low, high, int(random.integers(low, high + 1)))[seed % 3]
     shapes = {n: shape_at(n.type.shape, chosen) for n in graph.inputs}
     drawn = {n.attributes["name"]: _draw(n, shapes[n], limits.get(n), random) for n in graph.inputs}
-    drawn |= {name: _words(a, random) for name, a in drawn.items() if STRINGS + str(name) in graph.metadata}
+    texts = [name for name in drawn if STRINGS + str(name) in graph.metadata]
+    known = _known_words(graph) if texts else []
+    drawn |= {name: _words(drawn[name], known, random) for name in texts}
     return {**drawn, **states.initial(graph)}
 
 
@@ -57,11 +61,25 @@ def _draw(node: Node, shape: tuple[int, ...], limit: int | None, random: np.rand
     return np.asarray(random.integers(low, max(high, low + 1), shape), np.int64).astype(DTYPES[dtype])
 
 
-def _words(rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Strings of letters and a few signs as rows of bytes, zero behind their ends."""
+def _words(rows: np.ndarray, known: Sequence[bytes], random: np.random.Generator) -> np.ndarray:
+    """Strings of letters and a few signs as rows of bytes, zero behind their ends; three of four are ``known`` ones."""
+    width = rows.shape[-1]
     letters = random.choice(np.frombuffer(b"abcdefgxyzABC 0123.-@_", np.uint8), rows.shape)
-    lengths = random.integers(0, rows.shape[-1] + 1, (*rows.shape[:-1], 1))
-    return np.where(np.arange(rows.shape[-1]) < lengths, letters, 0).astype(np.uint8)
+    lengths = random.integers(0, width + 1, (*rows.shape[:-1], 1))
+    drawn = np.where(np.arange(width) < lengths, letters, 0).astype(np.uint8)
+    fitting = [word.ljust(width, b"\0") for word in known if len(word) <= width]
+    if not fitting:
+        return drawn
+    table = np.frombuffer(b"".join(fitting), np.uint8).reshape(-1, width)
+    others = table[random.integers(0, len(table), rows.shape[:-1])]
+    return np.where(random.random((*rows.shape[:-1], 1)) < 0.75, others, drawn)
+
+
+def _known_words(graph: Graph) -> list[bytes]:
+    """Strings among a graph's constants, such as the keys that an encoder knows: other strings are all one to it."""
+    tables = [n.value for n in graph.nodes() if n.is_const and n.type.dtype == "u8" and n.type.rank > 1]
+    rows = (row for table in tables for row in table.reshape(-1, table.shape[-1])[:_MOST_WORDS])
+    return sorted({bytes(row).partition(b"\0")[0] for row in rows})
 
 
 def _mask(shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:

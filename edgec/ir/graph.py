@@ -207,7 +207,7 @@ MODEL_SHA256 = "model SHA-256"
 PREPROCESSING = "preprocessing"
 #: That of the names of files that weights lie in, one a line, which the hash goes over too.
 MODEL_FILES = "model files"
-#: How the keys begin that tell of inputs of strings; then the input.
+#: How the keys begin that tell of inputs and outputs of strings; then the name.
 STRINGS = "strings "
 #: The key for the state that numbers the runs, of networks with random numbers.
 RANDOM_STEP = "random numbers"

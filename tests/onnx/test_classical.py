@@ -11,6 +11,7 @@ import pytest
 from chance import RANDOM
 from compiled import Compiled, compile_graphs
 from onnx import TensorProto, helper
+from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
 from edgec.errors import ModelError
@@ -146,3 +147,19 @@ def test_branches_in_a_circle() -> None:
     settings |= {"nodes_trueleafs": nowhere, "nodes_truenodeids": nowhere}
     with pytest.raises(ModelError, match="circle"):
         import_model(model("TreeEnsemble", x, 5, **settings))
+
+
+def test_features_by_open_positions() -> None:
+    made = parse_model(
+        """<ir_version: 8, opset_import: ["": 13, "ai.onnx.ml": 1]>
+        net (float[rows, 3] x) => (int64[rows] y)
+        <int64[3] names = {7, -2, 5}, int64[1] flat = {-1}> {
+            best = ArgMax <axis = 1> (x)
+            found = ai.onnx.ml.ArrayFeatureExtractor (names, best)
+            y = Reshape (found, flat)
+        }"""
+    )
+    graph = import_model(made, dims={"rows": (1, 4, 1)})
+    x = np.array([[0, 2, 1], [0, 0, 7], [3, 0, 0]], np.float32)
+    for rows in (3, 1):
+        assert evaluate.run(graph, {"x": x[:rows]})["y"].tolist() == [-2, 5, 7][:rows]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.parser import parse_model
 
 import edgec
+from edgec.check.reference import Reference
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend.onnx import import_model
 from edgec.frontend.onnx.regular import table
@@ -209,3 +214,52 @@ def test_rows_are_numpys_own() -> None:
     numpys = np.char.encode(words, "utf-8").astype("S6").view(np.uint8).reshape(3, 6)
     assert np.array_equal(rows_of(words, 6), numpys)
     assert strings_of(numpys).tolist() == words.tolist()
+
+
+def labels(rows: int | str) -> Any:
+    """A classifier's last steps as skl2onnx writes them: the label of the best score, and a number for each word."""
+    return parse_model(
+        f"""<ir_version: 8, opset_import: ["": 13, "ai.onnx.ml": 2]>
+        net (float[{rows}, 3] x, string[{rows}, 1] w) => (string[{rows}] label, float[{rows}, 1] known)
+        <string[3] names = {{"ant", "bee", "a longer one"}}, int64[1] flat = {{-1}}> {{
+            best = ArgMax <axis = 1> (x)
+            found = ai.onnx.ml.ArrayFeatureExtractor (names, best)
+            label = Reshape (found, flat)
+            known = ai.onnx.ml.LabelEncoder
+                <keys_strings = ["red", "green"], values_floats = [1.5, 2.5], default_float = 0.0> (w)
+        }}"""
+    )
+
+
+def test_open_batches_of_strings(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="leaves the shape of 'w' open") as refused:
+        edgec.build(labels("rows"), tmp_path / "net", dims={"rows": (1, 4)})
+    assert "--dim w.2=32" in str(refused.value)
+    with pytest.raises(UsageError, match="'rows' is given a range, and the size 4 by the shape of 'w'"):
+        edgec.build(labels("rows"), tmp_path / "net", dims={"rows": (1, 4)}, shapes={"w": (4, 1, 8)})
+    net = edgec.build(labels("rows"), tmp_path / "net", dims={"rows": (1, 4), "w.2": 8})
+    x = np.array([[0, 2, 1], [0, 0, 7], [3, 0, 0]], np.float32)
+    for rows in (3, 1):
+        words = rows_of([["red"], ["blue"], ["green"]][:rows], 8)
+        found = net.network.run({"x": x[:rows], "w": words})
+        assert strings_of(found["label"]).tolist() == ["bee", "a longer one", "ant"][:rows]
+        assert found["known"].tolist() == [[1.5], [0], [2.5]][:rows]
+
+
+def test_checked_beside_onnxruntime(tmp_path: Path) -> None:
+    made = labels(2)
+    found = edgec.check(made, shapes={"w": (2, 1, 8)})
+    assert found.verdict == "ok" and found.reference.startswith("onnxruntime")
+    assert not any(found.unproven.values())  # of words drawn, some are keys of the encoder
+    onnx.save(made, tmp_path / "net.onnx")
+    assert edgec.bench(tmp_path / "net.onnx", vs="onnxruntime", seconds=0.01, shapes={"w": (2, 1, 8)}).ratio
+
+
+def test_a_wrong_string_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(self: Reference, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> Any:
+        found = usual(self, inputs, outputs)
+        return {**found, "label": found["label"] ^ np.array([1] + [0] * (found["label"].shape[1] - 1), np.uint8)}
+
+    usual = Reference.run
+    monkeypatch.setattr(Reference, "run", other)
+    assert not edgec.check(labels(2), shapes={"w": (2, 1, 8)}).ok

@@ -41,8 +41,8 @@ Lowering = Callable[["Call"], Results]
 AnyLowering = TypeVar("AnyLowering", bound=Lowering)
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
-#: Lowerings of operators of the default domain where an operand is strings.
-_OF_STRINGS: dict[str, Lowering] = {}
+#: Lowerings of operators where an operand is strings.
+_OF_STRINGS: dict[tuple[str, str], Lowering] = {}
 _REASONS: dict[tuple[str, str], str] = {}
 _loaded: set[Path] = set()
 
@@ -70,11 +70,11 @@ def onnx(*operators: str, domain: str = "") -> Callable[[AnyLowering], AnyLoweri
     return register
 
 
-def on_strings(*operators: str) -> Callable[[AnyLowering], AnyLowering]:
-    """Register the lowering of operators of the default domain for operands that are strings."""
+def on_strings(*operators: str, domain: str = "") -> Callable[[AnyLowering], AnyLowering]:
+    """Register the lowering of operators for operands that are strings."""
 
     def register(lowering: AnyLowering) -> AnyLowering:
-        _OF_STRINGS.update(dict.fromkeys(operators, lowering))
+        _OF_STRINGS.update(dict.fromkeys(((domain, operator) for operator in operators), lowering))
         return lowering
 
     return register
@@ -88,7 +88,7 @@ def refuse(reason: str, *operators: str, domain: str = "") -> None:
 
 def lowering(domain: str, operator: str, inputs: Sequence[Item | None] = ()) -> Lowering | None:
     """The lowering of an operator, with these operands."""
-    of_strings = None if domain else _OF_STRINGS.get(operator)
+    of_strings = _OF_STRINGS.get((domain, operator))
     if of_strings is not None and any(isinstance(item, Strings) for item in inputs):
         return of_strings
     return _LOWERINGS.get((domain, operator))

@@ -103,7 +103,8 @@ def import_model(
         raise ModelError(f"outputs share a name: {listed(label for label, _ in outputs)}", hint=hint, where=model.where)
     if tensors is not None:
         tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
-    texts = {STRINGS + name: "" for name, item in importer.given.items() if isinstance(item, Strings)}
+    ends = {**found, **importer.given}
+    texts = {STRINGS + name: "" for name, item in ends.items() if isinstance(item, Strings)}
     sizes, told = tuple(importer.sizes.items()), {**metadata_of(model), **importer.drawn.metadata, **texts}
     inputs, outputs = (*inputs, *importer.drawn.inputs), (*outputs, *importer.drawn.outputs)
     return Graph(inputs, outputs, model.name, importer.origin, told, sizes, tuple(importer.demands))

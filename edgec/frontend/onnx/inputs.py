@@ -88,7 +88,7 @@ def bind_inputs(
     wanted |= {n: tuple(int(d) for d in s) for n, s in shapes.items() if n not in empty}
     ranges = _Ranges(dims, extents)
     named = {n: ranges.named(n, d) for n, (_, d) in declared.items() if n not in wanted}
-    ranges.check(model.where, declared)
+    ranges.check(model.where, declared, wanted)
     concrete = _resolve(
         {n: (t, named.get(n, d)) for n, (t, d) in declared.items()},
         wanted,
@@ -118,6 +118,7 @@ class _Ranges:
     def __init__(self, dims: Mapping[str, DimensionRange], implied: Mapping[str, Extent]) -> None:
         taken: set[str] = set()
         self.extents: dict[str, Extent] = dict(implied)
+        self.given = frozenset(dims)
         self.unused = list(dims)
         for name, (low, high, step) in dims.items():
             self.extents[name] = Dimension(identifier_of(name, taken), low, high, step).extent
@@ -135,7 +136,23 @@ class _Ranges:
             result.append(found or dim)
         return tuple(result)
 
-    def check(self, where: str, declared: Mapping[str, tuple[str, tuple[Open, ...] | None]]) -> None:
+    def check(
+        self,
+        where: str,
+        declared: Mapping[str, tuple[str, tuple[Open, ...] | None]],
+        wanted: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        """Raises UsageError for ranges of no open dimension, and of those that a shape gives a size."""
+        for name, shape in wanted.items():
+            for axis, (dim, size) in enumerate(zip(declared[name][1] or (), shape)):
+                own = next((d for d in (dim, f"{name}.{axis}") if d in self.given), None)
+                if own is not None and self.extents[str(own)] != size:
+                    told = f"'{printable(str(own))}' is given a range"
+                    raise UsageError(
+                        f"{told}, and the size {size} by the shape of '{printable(name)}'",
+                        hint=f"leave one of them out; --dim {printable(name)}.AXIS=SIZE gives one dimension a size",
+                        where=where,
+                    )
         if self.unused:
             symbols = {d for _, dims in declared.values() for d in dims or () if isinstance(d, str)}
             raise UsageError(
@@ -289,7 +306,9 @@ def _resolve(
             sizes = [str(d if isinstance(d, int) else example(usual.get(str(d), 1))) for d in dims or ()]
             text = f"{printable(name)}={','.join(sizes) if dims is not None else '1,...'}"
             options.append(f"--shape {shlex.quote(text) if dims is not None else text}")
-        ranged = [dimension_hint(n) for n in _open_names(declared, open_inputs, symbols)] or ["--dim NAME=1..8"]
+        ranged = [dimension_hint(n) for n in _open_names(declared, open_inputs, symbols)]
+        ranged += [_width_hint(n, dims) for n in open_inputs if (dims := declared[n][1]) and dims[-1] == n + WIDTH]
+        ranged = ranged or ["--dim NAME=1..8"]
         raise OpenShapes(
             f"the model leaves the shape of {listed(open_inputs)} open",
             hint=f"say what to build it for: {' '.join(options)}; or give dimensions a range: {' '.join(ranged[:4])}",
@@ -301,6 +320,11 @@ def _resolve(
 def dimension_hint(name: str) -> str:
     """The option that keeps a dimension open, quoted for a shell."""
     return f"--dim {shlex.quote(f'{printable(name)}=1..8')}"
+
+
+def _width_hint(name: str, dims: Sequence[Open]) -> str:
+    """The option that gives the strings of an input a width, while other dimensions stay open."""
+    return f"--dim {shlex.quote(f'{printable(name)}.{len(dims) - 1}={_USUAL}')}"
 
 
 def _open_names(

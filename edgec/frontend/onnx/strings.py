@@ -35,7 +35,7 @@ class Strings:
         """The most bytes of a string."""
         width = self.rows.shape[-1]
         if not isinstance(width, int):
-            raise ModelError("a width of strings is open", hint="give it as a number: --shape NAME=...,WIDTH")
+            raise ModelError("a width of strings is open", hint="give it as a number: --dim NAME.AXIS=32")
         return width
 
     def widened(self, width: int) -> Value:

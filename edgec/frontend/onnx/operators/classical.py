@@ -20,7 +20,7 @@ def array_feature_extractor(call: Call) -> Value:
     """Columns of the last dimension; the result is a matrix even where the operand is a vector."""
     x, chosen = call[0], call[1]
     require_inside(call, chosen, x.shape[-1], 0)
-    y = x.gather(chosen.reshape(chosen.node.type.elements), x.rank - 1)
+    y = x.gather(chosen.reshape(prod(chosen.shape)), x.rank - 1)
     return y.reshape(1, y.shape[0]) if y.rank == 1 else y
 
 

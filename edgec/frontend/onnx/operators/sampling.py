@@ -344,7 +344,7 @@ def max_unpool(call: Call) -> Value:
     ]
     shape = tuple(call.ints(2)) if call.optional(2) is not None else (*x.shape[:2], *sizes)
     smaller = (*x.shape[:2], *sizes)
-    count = x.node.type.elements
+    count = prod(x.shape)
     check_table(*shape)
     empty = constant(0, x.dtype).broadcast(prod(shape))
     if shape != smaller:  # the places were counted in the smaller tensor

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgec.frontend.onnx import bounded
 from edgec.frontend.onnx.call import Call, on_strings, onnx
+from edgec.frontend.onnx.operators.classical import ML
 from edgec.frontend.onnx.regular import table
 from edgec.frontend.onnx.sequences import Item
 from edgec.frontend.onnx.strings import Strings, of_one_width
@@ -23,7 +24,11 @@ from edgec.frontend.values import (
     maximum,
     minimum,
     select,
+    size,
 )
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
+from edgec.ir.index import upper
 
 #: What separates words where no delimiter is given: the blanks of ASCII.
 _BLANKS = (9, 10, 11, 12, 13, 28, 29, 30, 31, 32)
@@ -37,19 +42,20 @@ _MOVES = (
 
 
 @on_strings(*_MOVES)
+@on_strings("ArrayFeatureExtractor", domain=ML)
 def moved(call: Call) -> tuple[Strings, ...]:
     """The operator moves the positions of strings, then the strings are fetched."""
     given = [item for item in call.inputs if isinstance(item, Strings)]
     rows = [r.reshape(prod(r.shape[:-1]), r.shape[-1]) for r in of_one_width(given)]
     listed = concat(rows, 0)
     inputs: list[Item | None] = []
-    before = 0
+    before: Extent = 0
     for item in call.inputs:
         if isinstance(item, Strings):
             count = prod(item.shape)
-            check_table(count)
-            inputs.append(constant(np.arange(before, before + count)).reshape(*item.shape))
-            before += count
+            check_table(upper(count))
+            inputs.append((iota(count, 0, 1) + size(before)).reshape(*item.shape))
+            before = X.plain(before + count)
         else:
             inputs.append(item)
     results = call.on(inputs)
