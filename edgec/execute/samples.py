@@ -23,7 +23,9 @@ SMALL = 10
 #: Strings of a table of constants that random ones are drawn from.
 _MOST_WORDS = 1000
 #: Operators whose second operand is a position along a dimension of the first.
-_INDEXED = {"gather": "axis", "gather_elements": "axis"}
+_INDEXED = {"gather": "axis", "gather_elements": "axis", "scatter_elements": "axis"}
+#: Those whose second operand has positions along several, the first ones or those behind a batch.
+_INDEXED_BY_ROWS = ("gather_nd", "scatter_nd")
 _NARROW = {"u8": (0, 256), "i8": (-128, 128), "u4": (0, 16), "i4": (-8, 8), "u2": (0, 4), "i2": (-2, 2)}
 
 
@@ -96,7 +98,7 @@ def index_limits(graph: Graph) -> dict[Node, int]:
     for node in graph.operations():
         if node.op in _INDEXED:
             extent = int(least(node.args[0].type.shape[node.attributes[_INDEXED[node.op]]]))
-        elif node.op == "gather_nd":
+        elif node.op in _INDEXED_BY_ROWS:
             batch = node.attributes.get("batch", 0)
             depth = node.args[1].type.shape[-1]
             extent = min((int(least(n)) for n in node.args[0].type.shape[batch : batch + depth]), default=1)
@@ -120,7 +122,7 @@ def _integer_sources(node: Node) -> list[Node]:
         if n.op == "input":
             found.append(n)
         # The table of a nested gather is no position.
-        stack.extend(n.args[1:2] if n.op in _INDEXED else n.args)
+        stack.extend(n.args[1:2] if n.op in _INDEXED and len(n.args) == 2 else n.args)
     return found
 
 

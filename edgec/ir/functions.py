@@ -164,6 +164,13 @@ FUNCTIONS: dict[str, Function] = {
     }.items()
 }
 
+#: Functions that integers and truth values have no code of.
+OF_FLOATS = frozenset(
+    (
+        "sqrt", "exp", "log", "log1p", "expm1", "sigmoid", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan",
+        "sinh", "cosh", "asinh", "acosh", "atanh", "isnan", "isinf",
+    )
+)  # fmt: skip
 _TWO = frozenset(
     (
         "add", "sub", "mul", "div", "floordiv", "floormod", "fmod", "pow", "max", "min", "eq", "ne", "lt", "le", "gt",

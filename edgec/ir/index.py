@@ -227,14 +227,14 @@ def _quotient_and_shift(rest: Mapping[Expr, int], c: int) -> tuple[Expr, int] | 
     if len(rest) != 1:
         return None
     ((atom, k),) = rest.items()
-    if k != 1 or atom.op != "floordiv" or atom.args[1].op != "const":
+    if k != 1 or atom.op != "floordiv" or atom.args[1].op != "const" or atom.args[1].value <= 0:
         return None
     a = atom.args[1].value
     return atom.args[0] + c * a, a
 
 
 def _is_modulo_of_multiple(e: Expr, d: int) -> bool:
-    return e.op == "floormod" and e.args[1].op == "const" and e.args[1].value % d == 0
+    return e.op == "floormod" and e.args[1].op == "const" and e.args[1].value > 0 and e.args[1].value % d == 0
 
 
 def _plus(a: dict[Expr, int], ca: int, b: Mapping[Expr, int], cb: int) -> Expr:

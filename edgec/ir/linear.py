@@ -107,7 +107,7 @@ def _recompose(terms: dict[Expr, int], constant: int) -> tuple[dict[Expr, int], 
         if atom.op != "floormod" or atom not in terms:
             continue
         x, c = atom.args
-        if c.op != "const":
+        if c.op != "const" or c.value <= 0:  # the extent of an empty dimension, in what is never computed
             continue
         found = _above(terms, divide(x, c.value), k * c.value)
         if found is None:
@@ -130,7 +130,7 @@ def _above(terms: Mapping[Expr, int], quotient: Expr, k: int) -> tuple[Expr, int
         if m == 1 and terms.get(q) == k:
             return q, 0, None
     for atom, found in terms.items():
-        if found == k and atom.op == "floormod" and atom.args[1].op == "const":
+        if found == k and atom.op == "floormod" and atom.args[1].op == "const" and atom.args[1].value > 0:
             shifted, s = linear(atom.args[0])
             if shifted == inner:
                 return atom, s - offset, atom.args[1].value

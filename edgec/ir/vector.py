@@ -249,11 +249,11 @@ def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:
     seen: set[Expr] = set()
     while stack:
         e = stack.pop()
-        if e not in seen and e.op not in ("const", "var", "size", "load") and e.dtype != "i64":
-            seen.add(e)
-            if (e in one and e in other) or (
-                is_of_reductions(e) and any(x.op in ("load", "reduce") for x in X.walk(e))
-            ):
-                yield e
-            else:
-                stack.extend(e.args)
+        if e in seen or e.op in ("const", "var", "size", "load"):
+            continue
+        seen.add(e)
+        is_alone = is_of_reductions(e) and any(x.op in ("load", "reduce") for x in X.walk(e))
+        if ((e in one and e in other) or is_alone) and (e.dtype != "i64" or e.op == "reduce"):  # positions stay
+            yield e
+        else:
+            stack.extend(e.args)

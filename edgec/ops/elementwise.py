@@ -7,10 +7,10 @@ from collections.abc import Callable
 from edgec.errors import ModelError, Unequal
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.functions import FUNCTIONS, arity
+from edgec.ir.functions import FUNCTIONS, OF_FLOATS, arity
 from edgec.ir.graph import Formula, Node
 from edgec.ir.registry import Tensor, adjoint, compute, node, op, register
-from edgec.ir.types import STORED, bits
+from edgec.ir.types import FLOATS, STORED, bits
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -46,6 +46,8 @@ def _lifted(name: str) -> Callable[..., Formula]:
         only = FUNCTIONS[name].only
         if only is not None and dtypes != {only}:
             raise ModelError(f"'{name}' of {', '.join(sorted(dtypes))}; it is defined for {only} alone")
+        if name in OF_FLOATS and not dtypes <= FLOATS:
+            raise ModelError(f"'{name}' of {', '.join(sorted(dtypes))}", hint="cast to floats before it")
         shape = broadcast_shape(*(x.shape for x in operands))
         return compute(shape, lambda *i: X.call(name, *(at(x, i) for x in operands)))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from convnet import convnet, tokens
+from onnx.parser import parse_model
 
 from edgec.errors import UsageError
 from edgec.execute.samples import given_inputs, index_limits, random_inputs
@@ -60,3 +61,16 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for name in ("x.npz", "missing.npz"):
         with pytest.raises(UsageError, match="cannot be read"):
             given_inputs(import_model(convnet()), tmp_path / name)
+
+
+@pytest.mark.parametrize("operator", ["ScatterElements <axis = 1>", "ScatterND"])
+def test_positions_that_are_written_to_are_inside(operator: str) -> None:
+    """A drawn position outside would end the run of a network that is right."""
+    given = "int64[3, 1] p, float[3, 1] u" if "axis" in operator else "int64[4, 2] p, float[4] u"
+    made = parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18]>
+        net (float[3, 2] x, {given}) => (float[3, 2] y) {{ y = {operator} (x, p, u) }}"""
+    )
+    graph = import_model(made)
+    assert [*index_limits(graph).values()] == [2]
+    assert all(random_inputs(graph, seed)["p"].max() < 2 for seed in range(8))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from edgec.ir import expr as X
 from edgec.ir import index, positions
 from edgec.ir.expr import Expr
+from edgec.ir.extent import at_sizes
 
 #: An index as a nested tuple: the plain meaning that no simplifier has touched.
 Tree = tuple[Any, ...]
@@ -226,3 +227,11 @@ def test_quotients_and_remainders_by_a_size(data: st.DataObject) -> None:
                 at = {**place, "m": m}
                 a, b = at_size(dividend, at, n), at_size(divisor, at, n)
                 assert (at_size(quotient, at, n), at_size(remainder, at, n)) == divmod(a, b)
+
+
+def test_divisions_by_the_extent_of_nothing() -> None:
+    """An empty dimension is divided by where nothing is ever computed; it must not end the compiler."""
+    n, i = X.size("n", 0, 4), X.var("i", 12)
+    for formula in ((i // n) * n + i % n, (i // n + 1) // 3, (i % n) // 2 + (i // n) * 3, i % n + i // n):
+        assert at_sizes(formula, {n: 0}) is not None
+        assert at_sizes(formula, {n: 3}) is not None

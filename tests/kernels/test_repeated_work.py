@@ -351,3 +351,13 @@ def test_places_are_free_of_any_width(width: str, monkeypatch: pytest.MonkeyPatc
     """Leaves of trees in i32: the clamp of each place is inside the load, and no work that the gather repeats."""
     table, places = weights(5000, 1), value("leaves", 24, 100, dtype=width)
     check(graph(ops.node("gather", table, places, axis=0)), "host", monkeypatch)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i64"])
+def test_a_reduction_in_one_branch_of_a_choice_is_computed_once(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least of a row, which rows without a flag do not need; lanes have no 64 bits."""
+    x, flag = ops.node("cast", value("x", 61, 35), to=dtype), ops.node("lt", value("flag", 61, 1), number(0.0))
+    apart = ops.node("sub", x, ops.node("reduce", x, combine="min", axes=(1,)))
+    check(graph(ops.node("select", flag, apart, x)), "host", monkeypatch)
+    below = ops.node("lt", x, ops.node("reduce", x, combine="max", axes=(1,)))
+    check(graph(ops.node("select", flag, below, ops.node("not", below))), "host", monkeypatch)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.parser import parse_model
 from small_models import model, node, tensor_input, weights
 
 from edgec.errors import ModelError
@@ -295,3 +296,19 @@ def test_import_is_deterministic() -> None:
                    initializers=[weights("w", np.ones(3, np.float32))])  # fmt: skip
     first, second = import_model(source), import_model(source)
     assert [n.key for n in first.nodes()] == [n.key for n in second.nodes()]
+
+
+@pytest.mark.parametrize("kind", ["int64", "bool", "uint8"])
+def test_functions_of_floats_refuse_other_numbers(kind: str) -> None:
+    """onnxruntime refuses them too; C has no code of them."""
+    for operator in ("Atan", "Exp", "Sqrt", "Erf", "Softmax", "Mish"):
+        made = parse_model(
+            f"""<ir_version: 8, opset_import: ["": 18]> net ({kind}[2] x) => ({kind}[2] y) {{ y = {operator} (x) }}"""
+        )
+        with pytest.raises(ModelError, match="cast to floats before it"):
+            import_model(made)
+    for operator in ("IsNaN", "IsInf"):
+        asked = parse_model(
+            f"""<ir_version: 8, opset_import: ["": 20]> net ({kind}[2] x) => (bool[2] y) {{ y = {operator} (x) }}"""
+        )
+        assert not evaluate.run(import_model(asked), {"x": np.ones(2, kind)})["y"].any()

@@ -9,7 +9,7 @@ import numpy as np
 from edgec.frontend.onnx.call import Call, Lowering, onnx
 from edgec.frontend.onnx.model import element_type
 from edgec.frontend.onnx.sequences import Item
-from edgec.frontend.values import Value, clip, constant, emit, maximum, minimum, select
+from edgec.frontend.values import Value, clip, constant, emit, full, maximum, minimum, select
 from edgec.ir.types import DTYPES, MINIFLOATS, STORED, ends
 
 
@@ -150,12 +150,16 @@ def bit_cast(call: Call) -> Value:
 
 @onnx("IsNaN")
 def is_nan(call: Call) -> Value:
-    return emit("isnan", call[0])
+    """Integers, which some exporters ask too, are none."""
+    x = call[0]
+    return emit("isnan", x) if x.is_float else full(x.shape, False, "bool")
 
 
 @onnx("IsInf")
 def is_inf(call: Call) -> Value:
     x = call[0]
+    if not x.is_float:
+        return full(x.shape, False, "bool")
     if call.attribute("detect_positive", 1) and call.attribute("detect_negative", 1):
         return emit("isinf", x)
     if call.attribute("detect_positive", 1):

@@ -55,9 +55,13 @@ def _occurrences(x: Value, grams: np.ndarray, steps: range) -> Value:
     """[text, n-gram] how often each occurs with its tokens so far apart, as f32."""
     count, n = grams.shape
     total = full((x.shape[0], count), 0.0, "f32")
+    given = x.shape[1]
+    if not isinstance(given, int):  # behind the last token stand some that are in no n-gram
+        behind = full((x.shape[0], max(steps) * (n - 1)), int(grams.min()) - 1, x.dtype)
+        x = concat([x, behind], 1)
     for step in steps:
-        places = x.shape[1] - step * (n - 1)
-        if places <= 0:
+        places = given - step * (n - 1) if isinstance(given, int) else given
+        if isinstance(places, int) and places <= 0:
             break
         hit: Value | None = None
         for j in range(n):

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgec.frontend.onnx import bounded
 from edgec.frontend.onnx.call import Call, on_strings, onnx
+from edgec.frontend.onnx.letter_case import changed, is_possible
 from edgec.frontend.onnx.operators.classical import ML
 from edgec.frontend.onnx.regular import table
 from edgec.frontend.onnx.sequences import Item
@@ -100,29 +101,20 @@ def string_normalizer(call: Call) -> Strings:
     action = call.attribute("case_change_action", "NONE")
     if action not in ("LOWER", "UPPER", "NONE"):
         raise call.error(f"case_change_action '{action}' is none of LOWER, UPPER and NONE")
-    if ignores_case or action != "NONE":
-        message = "a letter beyond ASCII has no upper or lower case here"
-        call.require((rows < 128).reduce("and", [0, 1], keep=False), message)
+    for wanted in {action, *(["LOWER"] if ignores_case else [])} - {"NONE"}:
+        call.require(is_possible(rows, wanted), "a letter has no upper or lower case of its own length")
     count: Value = constant(np.asarray(rows.shape[0], np.int64))
     if stop is not None:
-        compared = Strings(_lower(rows)) if ignores_case else Strings(rows)
-        words, named = of_one_width([compared, Strings(_lower(stop.rows)) if ignores_case else stop])
+        compared = Strings(changed(rows, "LOWER")) if ignores_case else Strings(rows)
+        words, named = of_one_width([compared, Strings(changed(stop.rows, "LOWER")) if ignores_case else stop])
         same = words.unsqueeze(1).equals(named).reduce("and", [-1], keep=False)
         rows, count = bounded.compress(rows, ~same.reduce("or", [1], keep=False), 0)
-    rows = _lower(rows) if action == "LOWER" else _upper(rows) if action == "UPPER" else rows
+    rows = changed(rows, action) if action != "NONE" else rows
     if rows.shape[0] == 0:
         rows = full((1, x.width), 0, "u8")
     rows = select(count > 0, rows, constant(np.zeros((), np.uint8)))
     rows = call.counted(rows, maximum(count, 1))
     return Strings(rows.unsqueeze(0) if is_batch else rows)
-
-
-def _lower(rows: Value) -> Value:
-    return select((rows >= 65) & (rows <= 90), rows + 32, rows)
-
-
-def _upper(rows: Value) -> Value:
-    return select((rows >= 97) & (rows <= 122), rows - 32, rows)
 
 
 @onnx("StringSplit")
@@ -142,16 +134,21 @@ def string_split(call: Call) -> tuple[Strings, Value]:
         own = any(delimiter[:k] == delimiter[-k:] for k in range(1, len(delimiter)))
         _check_steps(call, len(delimiter) + (x.width * len(delimiter) if own else 0))
     part, counts = _by_delimiter(rows, delimiter, limit) if delimiter else _by_blanks(rows, limit)
-    check_table(strings, most, x.width)
+    found = call.counted(cut(Strings(rows), part, most), counts.reduce("max", [0], keep=False), 1)
+    return Strings(found.reshape(*x.shape, found.shape[1], x.width)), counts.reshape(*x.shape)
+
+
+def cut(x: Strings, part: Value, most: int) -> Value:
+    """Parts [string, ``most``, byte] of each string, by the number of the part [string, byte] that a byte is in."""
+    strings = x.shape[0]
+    check_table(upper(strings), most, x.width)
     mine = part.unsqueeze(1).equals(iota(most, 1, 3))  # [string, part, byte]
     places = iota(x.width, 2, 3)
     start = select(mine, places, x.width).reduce("min", [2])
     length = mine.cast("i64").sum([2])
     taken = minimum(start + places, x.width)
-    padded = Strings(rows).widened(x.width + 1).unsqueeze(1).broadcast(strings, most, x.width + 1)
-    found = select(places < length, emit("gather_elements", padded, taken, axis=2), 0)
-    found = call.counted(found, counts.reduce("max", [0], keep=False), 1)
-    return Strings(found.reshape(*x.shape, found.shape[1], x.width)), counts.reshape(*x.shape)
+    padded = x.widened(x.width + 1).unsqueeze(1).broadcast(strings, most, x.width + 1)
+    return select(places < length, emit("gather_elements", padded, taken, axis=2), 0)
 
 
 def _check_steps(call: Call, count: int) -> None:

@@ -9,5 +9,6 @@ from edgec.frontend.onnx.operators.microsoft import (  # noqa: F401  (they regis
     older,
     quantized,
     recurrent,
+    text,
     weights,
 )

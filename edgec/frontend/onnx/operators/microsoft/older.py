@@ -19,7 +19,7 @@ refuse("generation is a loop around a network; build the network and write the l
        "GreedySearch", "Sampling", "WhisperBeamSearch", domain=MICROSOFT)  # fmt: skip
 refuse("it is written for one kind of hardware; save the model at a lower level of optimization", "NhwcConv",
        "NhwcFusedConv", "ReorderInput", "ReorderOutput", domain=MICROSOFT)  # fmt: skip
-refuse("strings are not supported; do this step in your own code", "StringJoin", "Tokenizer", domain=MICROSOFT)
+refuse("strings are not supported; do this step in your own code", "StringJoin", domain=MICROSOFT)
 refuse("its result is random; feed random numbers as an input", "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout",
        domain=MICROSOFT)  # fmt: skip
 for _operator in ("Conv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReorderInput",
