@@ -13,7 +13,8 @@ from small_models import model, node, tensor_input, weights
 import edgec
 from edgec.build import Built
 from edgec.check.compare import compare
-from edgec.check.lively import _flat, _lively, _passes
+from edgec.check.lively import _flat, _lively, _passes, _wrong
+from edgec.execute.kernels import Kernels, library_of
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,18 @@ def test_a_softmax_of_many_raises_no_alarm(threads: int, tmp_path: Path) -> None
     onnx.save(made, tmp_path / "net.onnx")
     notes = edgec.check(edgec.build(tmp_path / "net.onnx", tmp_path / "built", threads=threads)).notes
     assert not any("formula" in note for note in notes), notes
+
+
+def test_quotients_by_exponentials_that_underflow_raise_no_alarm(tmp_path: Path) -> None:
+    """As a recurrent attention divides by: 7e-39 is no normal float, and as good as nothing to a kernel."""
+    nodes = [node("Exp", ["x"], ["e"]), node("Add", ["e", "c"], ["d"]), node("Div", ["a", "d"], ["y"])]
+    made = model(nodes, [tensor_input(name, [32]) for name in "xca"], ["y"])
+    onnx.save(made, tmp_path / "net.onnx")
+    built = edgec.build(tmp_path / "net.onnx", tmp_path / "built")
+    x, c, a = (np.full(32, v, np.float32) for v in (-87.86, 3.57e-40, 0.075))
+    kernels = Kernels(built.program, library_of(built), built.options.name, built.options.templates)
+    random = np.random.default_rng(0)
+    assert not [*_wrong(built, kernels, {"x": x, "c": c, "a": a}, 1e-4, random)]
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e-3])
