@@ -58,7 +58,7 @@ def multiply_by_exact_reciprocal(x, c):
     return x / c, x * (1 / c)
 
 
-@rule("quotient", numeric="reassociates", dtypes="float", smooth=True)
+@rule("quotient", numeric="reassociates", dtypes="wide", smooth=True)
 def divide_once(x, y):
     """x / y = x * (1 / y), when y is smaller than x: as in a softmax, one division a row."""
     return x / y, x * (1 / y)
@@ -70,7 +70,7 @@ def divide_directly(x, y):
     return x * (1 / y), x / y
 
 
-@rule("quotient", numeric="reassociates", dtypes="float", smooth=True)
+@rule("quotient", numeric="reassociates", dtypes="wide", smooth=True)
 def divide_by_quotient(x, a, b):
     """x / (a / b) = x * (b / a)."""
     return x / (a / b), x * (b / a)

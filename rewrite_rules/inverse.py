@@ -69,13 +69,13 @@ def gather_squares(a, s, c):
     return (a * s) * (s * c), (a * c) * (s * s)
 
 
-@rule("associative", numeric="reassociates", dtypes="float")
+@rule("associative", numeric="reassociates", dtypes="wide")
 def join_quotients(a, b, c, d):
     """(a/b) * (c/d) = (a*c) / (b*d): one division for two (with a = c = 1: DNNFusion, table 4)."""
     return (a / b) * (c / d), (a * c) / (b * d)
 
 
-@rule("associative", numeric="reassociates", dtypes="float", where=lambda c, x, d: both(constants(c), invertible(d)))
+@rule("associative", numeric="reassociates", dtypes="wide", where=lambda c, x, d: both(constants(c), invertible(d)))
 def divide_constant_by_scaled(c, x, d):
     """c / (x*d) = (c/d) / x for constants c and d."""
     return c / (x * d), (c / d) / x

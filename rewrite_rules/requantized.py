@@ -194,7 +194,8 @@ def divide_the_weights(n, view):
     if not is_known(s) or is_static(x) or x.type.shape != n.type.shape or n.type.dtype not in FLOATS:
         return "it does not divide by a constant"
     sizes = np.abs(value_of(s).astype(np.float64))
-    if not ((sizes >= 2.0**-100) & (sizes <= 2.0**100)).all():
+    limit = 2.0**14 if n.type.dtype == "f16" else 2.0**100
+    if not ((sizes >= 1 / limit) & (sizes <= limit)).all():
         return "the reciprocal leaves the range of its type"
     return scaled(x, s, view, by="div")
 

@@ -43,6 +43,7 @@ _TYPES: dict[Dtypes, tuple[str, ...]] = {
     "any": ("f32", "f64", "f16", "i32", "i64", "u8", "i8", "bool"),
     "number": ("f32", "f64", "f16", "i32", "i64", "u8", "i8"),
     "float": ("f32", "f64", "f16"),
+    "wide": ("f32", "f64"),
     "integer": ("i32", "i64", "u8", "i8"),
     "bool": ("bool",),
 }

@@ -32,7 +32,8 @@ from edgec.rewrite.term import COMMUTATIVE, Term, instantiate, match, truth_vari
 #: in real arithmetic, so results differ by rounding (and by the sign of zero). ``approximates``: differs visibly
 #: somewhere, for instance where an intermediate result would overflow.
 Numeric = Literal["exact", "reassociates", "approximates"]
-Dtypes = Literal["any", "number", "float", "integer", "bool"]
+#: "wide" are floats whose range holds the reciprocal of any usual number; 1 / 1e-6 is infinite in f16.
+Dtypes = Literal["any", "number", "float", "wide", "integer", "bool"]
 Proposal = Union[Node, str]
 
 
@@ -131,6 +132,7 @@ def holds(dtype: str, dtypes: Dtypes) -> bool:
         "any": True,
         "number": dtype != "bool",
         "float": dtype in FLOATS,
+        "wide": dtype in FLOATS and dtype != "f16",
         "integer": dtype not in FLOATS and dtype != "bool",
         "bool": dtype == "bool",
     }[dtypes]
