@@ -18,8 +18,10 @@ from edgec.check.compare import quantized_outputs, tolerance_of, worst
 from edgec.check.drawn import Arrays, scaled, telling_scale
 from edgec.check.judge import Judge
 from edgec.check.litert import LitertReference
+from edgec.check.meant import in_floats
 from edgec.check.network import inputs_for
-from edgec.check.reference import Reference, in_floats, runtime, widths_of
+from edgec.check.reference import Reference, runtime, unoptimized, widths_of
+from edgec.check.reference_error import own_error
 from edgec.device.compilers import runs_here
 from edgec.emit.function_comment import describe
 from edgec.errors import CheckError, UsageError
@@ -65,7 +67,13 @@ def bench(
             calls.append(theirs)
             theirs()
             graph = built.stages.graph
-            judge = Judge(graph, tolerance_of(graph, built.options.device.precision), steps=quantized_outputs(graph))
+            judge = Judge(
+                graph,
+                tolerance_of(graph, built.options.device.precision),
+                steps=quantized_outputs(graph),
+                own_error=(lambda arrays, want: own_error(built, arrays, want)) if vs != "litert" else None,
+                plain=unoptimized(built) if vs != "litert" else None,
+            )
             differences = judge.differences(results(), outputs(), arrays)
             found = next((d for d in differences if not judge.within(d)), worst(differences))
             compressed = built.stages.compressed
@@ -138,7 +146,7 @@ def _onnxruntime(
         return lambda: session.run(None, feeds), reference.name, lambda: reference.run(arrays)
 
     def outputs() -> dict[str, np.ndarray]:
-        precise = in_floats(model)
+        precise = in_floats(model, built.stages.graph)
         if precise is not model:  # timed as the model asks for, which is not what its operators mean
             return Reference(precise, built.options.values, threads, built.options.shapes).run(arrays)
         if reference.widths or reference.labels:  # strings there, rows of bytes or numbers of classes here

@@ -18,9 +18,10 @@ import numpy as np
 from edgec.build import Built
 from edgec.check.blocks import value_of
 from edgec.check.compare import Difference, compare
+from edgec.check.contained import with_every_tensor
 from edgec.check.ledger import Entry
 from edgec.check.litert import LitertReference
-from edgec.check.reference import Reference, with_every_tensor
+from edgec.check.reference import Reference
 from edgec.check.reproduce import Cut, cut, neighborhoods, nodes_of, smallest, write
 from edgec.check.unavailable import Unavailable
 from edgec.execute.executor import PlanRun, ProgramRun
@@ -119,7 +120,7 @@ def tensors_of(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
             return {**inputs, **LitertReference(model, o.shapes, o.values).every_tensor(inputs)}
         if isinstance(model, (GgufModel, HuggingModel)):
             raise Unavailable("no engine computes this file in full precision")
-        reference = Reference(replace(model, proto=with_every_tensor(model), path=None), o.values)
+        reference = Reference(replace(model, proto=with_every_tensor(model), path=None), o.values, optimizes=False)
         return {**inputs, **reference.run(inputs)}
     except Unavailable:
         graph, named = traced(built)

@@ -25,7 +25,7 @@ from edgec.check.judge import UNSURE, Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
 from edgec.check.lively import is_small, wrong_kernels
 from edgec.check.narrow import narrow_of
-from edgec.check.reference import open_reference, widths_of
+from edgec.check.reference import open_reference, unoptimized
 from edgec.check.reference_error import error_by_rounding, own_error
 from edgec.check.unavailable import Unavailable
 from edgec.compress.calibrate import RANDOM
@@ -139,7 +139,7 @@ def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
                 raise Unavailable("a language model has other inputs than its file")
             if any(n.op == "random" for n in graph.nodes()):
                 raise Unavailable("its results are random, and other runtimes draw other numbers")
-            session = open_reference(built.parsed, built.options.shapes, built.options.values, widths_of(graph))
+            session = open_reference(built.parsed, built.options.shapes, built.options.values, graph)
             session.run(random_inputs(graph, 0))
             session.reset()
             return session.name, session.run
@@ -206,7 +206,8 @@ def check(
     own = (lambda arrays, want: own_error(built, arrays, want)) if from_runtime else None
     if smaller is not None:
         own = partial(error_by_rounding, graph)
-    judge = Judge(graph, tolerance, mismatch_tolerance, quantized_outputs(graph), is_usual, narrow, own)
+    plain = unoptimized(built) if from_runtime and isinstance(built.parsed, Model) else None
+    judge = Judge(graph, tolerance, mismatch_tolerance, quantized_outputs(graph), is_usual, narrow, own, plain)
     found: dict[str, Difference] = {}
     executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)
     for label, execute in executors.items():

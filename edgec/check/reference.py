@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 from onnx.parser import parse_model
 
+from edgec.build import Built
+from edgec.check.contained import self_contained
 from edgec.check.litert import LitertReference
+from edgec.check.meant import in_floats
 from edgec.check.unavailable import Unavailable
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.hugging.folder import HuggingModel
-from edgec.frontend.onnx.model import Model, tensor
+from edgec.frontend.onnx.model import Model
 from edgec.frontend.onnx.sequences import numbered
 from edgec.frontend.onnx.strings import rows_of, strings_of
 from edgec.frontend.source import Parsed
@@ -25,8 +27,6 @@ from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import STRINGS, Graph
 from edgec.text import printable
 
-#: The attribute of products by weights of few bits that says how exact they may be.
-LEVEL = "accuracy_level"
 #: numpy's types by onnxruntime's names.
 _TYPES = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
@@ -40,14 +40,29 @@ def open_reference(
     model: Parsed,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
-    widths: Mapping[str, int] | None = None,
+    graph: Graph | None = None,
+    optimizes: bool = True,
 ) -> Reference | LitertReference:
     """Reference engine of a model; raises Unavailable if it is not installed or refuses the model."""
     if isinstance(model, TfliteModel):
         return LitertReference(model, shapes, values)
     if isinstance(model, (GgufModel, HuggingModel)):
         raise Unavailable("no engine computes this model in full precision", hint="stages are compared with the import")
-    return Reference(in_floats(model), values, shapes=shapes, rounds_operands=False, widths=widths)
+    widths = widths_of(graph) if graph is not None else {}
+    of_floats = in_floats(model, graph)
+    return Reference(of_floats, values, shapes=shapes, rounds_operands=False, widths=widths, optimizes=optimizes)
+
+
+def unoptimized(built: Built) -> Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]:
+    """Results of onnxruntime by name for inputs, every operator as the file has it; opened when it is asked."""
+
+    @cache
+    def opened() -> Reference | LitertReference:
+        assert built.parsed is not None
+        o = built.options
+        return open_reference(built.parsed, o.shapes, o.values, built.stages.graph, optimizes=False)
+
+    return lambda inputs: opened().run(inputs)
 
 
 def widths_of(graph: Graph) -> dict[str, int]:
@@ -80,7 +95,8 @@ class Reference:
     Some files that are not quite to the letter run only without optimizations: that is tried second. By default, its
     optimizer turns products by blocks of dequantized weights into operators that round the other factor to 8 bits;
     without ``rounds_operands`` they compute in floats, and sums of products of bytes do not saturate. ``widths`` has
-    the bytes of a row of inputs and outputs that are strings here, and rows of bytes in a built network.
+    the bytes of a row of inputs and outputs that are strings here, and rows of bytes in a built network. Without
+    ``optimizes``, operators are computed one by one, as the file has them.
     """
 
     def __init__(
@@ -91,6 +107,7 @@ class Reference:
         shapes: Mapping[str, Sequence[int]] | None = None,
         rounds_operands: bool = True,
         widths: Mapping[str, int] | None = None,
+        optimizes: bool = True,
     ) -> None:
         ort = runtime()
         self.name = f"onnxruntime {ort.__version__}"
@@ -102,7 +119,8 @@ class Reference:
         self.widths = widths or {}
         self.labels = _labels(model.proto)
         levels = ort.GraphOptimizationLevel
-        self._levels = [levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL]
+        self.optimizes = optimizes
+        self._levels = [levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL][not optimizes :]
         self.session = self._open()
         self.inputs = {i.name: i.type for i in self.session.get_inputs()}
         self.outputs = [o.name for o in self.session.get_outputs()]
@@ -213,45 +231,3 @@ def _of_version(model: Model, ir_version: int) -> Model:
     proto = self_contained(model)
     proto.ir_version = ir_version
     return replace(model, proto=proto, path=None)
-
-
-def in_floats(model: Model) -> Model:
-    """The model whose products by weights of few bits are of floats, as the operator is defined.
-
-    An `accuracy_level` above 1 lets onnxruntime round the other factor too, to 16 or to 8 bits.
-    """
-    if not any(map(rounds_its_operand, model.proto.graph.node)):
-        return model
-    proto = self_contained(model)
-    for node in filter(rounds_its_operand, proto.graph.node):
-        next(a for a in node.attribute if a.name == LEVEL).i = 1
-    return replace(model, proto=proto, path=None)
-
-
-def rounds_its_operand(node: onnx.NodeProto) -> bool:
-    """True for a product by weights of few bits that onnxruntime computes in less than floats."""
-    return node.domain == "com.microsoft" and any(a.name == LEVEL and a.i > 1 for a in node.attribute)
-
-
-def self_contained(model: Model) -> onnx.ModelProto:
-    """A copy of the model with all its weights inside."""
-    proto = onnx.ModelProto()
-    proto.CopyFrom(model.proto)
-    for t in proto.graph.initializer:
-        if t.data_location == onnx.TensorProto.EXTERNAL:
-            t.raw_data = numpy_helper.from_array(tensor(t, model.folder)).raw_data
-            t.data_location = onnx.TensorProto.DEFAULT
-            del t.external_data[:]
-    return proto
-
-
-def with_every_tensor(model: Model) -> onnx.ModelProto:
-    """A copy of the model with every tensor that its nodes compute as an output."""
-    wider = self_contained(model)
-    known = {o.name for o in wider.graph.output}
-    for node in model.proto.graph.node:
-        for name in node.output:
-            if name and name not in known:
-                known.add(name)
-                wider.graph.output.append(onnx.ValueInfoProto(name=name))
-    return wider

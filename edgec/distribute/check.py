@@ -14,7 +14,7 @@ from edgec.artifact.origin import read_origin
 from edgec.check.compare import Difference, quantized_outputs, tolerance_of
 from edgec.check.judge import Judge
 from edgec.check.network import compressed_of, cost_of, farther, inputs_for
-from edgec.check.reference import open_reference, widths_of
+from edgec.check.reference import open_reference
 from edgec.check.reference_error import error_by_rounding
 from edgec.check.unavailable import Unavailable
 from edgec.distribute.coordinator import Several
@@ -75,7 +75,7 @@ def check_over(
     sets = [{**arrays, **initial(graph)} for arrays in inputs_for(graph, inputs, samples, seed)]
     reference: Executor
     try:
-        session = open_reference(parsed, options.shapes, options.values, widths_of(graph))
+        session = open_reference(parsed, options.shapes, options.values, graph)
         name, reference = session.name, session.run
     except Unavailable:
         name, reference = "the graph in numpy", executor(run_graph, graph)

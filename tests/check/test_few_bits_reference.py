@@ -11,7 +11,8 @@ from chance import RANDOM
 from onnx import TensorProto, helper, numpy_helper
 
 import edgec
-from edgec.check.reference import Reference, in_floats, open_reference
+from edgec.check.meant import in_floats
+from edgec.check.reference import Reference, open_reference
 from edgec.frontend.onnx.model import read
 
 INPUTS, OUTPUTS, GROUP = 64, 24, 32
@@ -72,3 +73,42 @@ def test_dequantized_blocks_are_held_against_floats(tmp_path: Path) -> None:
     rounded, exact = Reference(model).run(given)["y"], open_reference(model).run(given)["y"]
     assert np.abs(rounded - exact).max() > 1e-4 * np.abs(exact).max()
     assert edgec.check(tmp_path / "m.onnx", samples=2).verdict == "ok"
+
+
+def recurrent(steps: int, directions: int, columns: bool) -> onnx.ModelProto:
+    """A quantized LSTM, with scales of its columns or of its directions."""
+    hidden, inputs = 8, 6
+    columns_ = 4 * hidden if columns else 1
+    constants: dict[str, np.ndarray] = {}
+    for name, size in (("W", inputs), ("R", hidden)):
+        codes = RANDOM.integers(0, 256, (directions, size, 4 * hidden)).astype(np.uint8)
+        shape = (directions, columns_) if columns else (directions,)
+        scale = (RANDOM.random(shape) * 0.01 + 0.005).astype(np.float32)
+        constants |= {name: codes, f"{name} scale": scale, f"{name} zero": np.full(shape, 128, np.uint8)}
+    constants["B"] = RANDOM.standard_normal((directions, 8 * hidden)).astype(np.float32)
+    operands = ["x", "W", "R", "B", "", "", "", "", "W scale", "W zero", "R scale", "R zero"]
+    made = helper.make_node(
+        "DynamicQuantizeLSTM", operands, ["y"], "loop", domain="com.microsoft", hidden_size=hidden,
+        direction="bidirectional" if directions == 2 else "reverse",
+    )  # fmt: skip
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [made], "g", [value("x", TensorProto.FLOAT, [steps, 2, inputs])],
+        [value("y", TensorProto.FLOAT, [steps, directions, 2, hidden])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("steps", [5, 40])
+def test_a_quantized_lstm_is_right_unrolled_and_as_a_loop(
+    steps: int, directions: int, columns: bool, tmp_path: Path
+) -> None:
+    """As a loop it keeps its states in floats, which onnxruntime rounds to bytes."""
+    onnx.save(recurrent(steps, directions, columns), tmp_path / "m.onnx")
+    checked = edgec.check(tmp_path / "m.onnx", samples=2)
+    assert checked.ok and checked.verdict == "ok", checked
+    assert edgec.bench(tmp_path / "m.onnx", vs="onnxruntime", seconds=0.02, rounds=1).ratio

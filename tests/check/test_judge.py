@@ -15,6 +15,7 @@ from edgec.check.compare import TOLERANCE, TOLERANCES, tolerance_of
 from edgec.check.float64 import exact_results
 from edgec.check.judge import Judge, says_nothing
 from edgec.check.narrow import narrow_of
+from edgec.check.reference import Reference
 from edgec.device.load import load_device
 from edgec.execute.executor import run_graph
 from edgec.frontend.language.facts import LanguageModel
@@ -264,3 +265,35 @@ def test_a_decision_that_no_sample_changes_proves_nothing(dtype: str) -> None:
     same = [np.array([1], dtype.replace("i64", "int64")) for _ in range(3)]
     assert "the same in every sample" in says_nothing(same)
     assert not says_nothing(same[:1]) and not says_nothing([*same, 1 - same[0]])
+
+
+def test_what_the_reference_gives_without_its_optimizations_is_right() -> None:
+    """Optimizations of the reference may round otherwise; what agrees with neither of its results is wrong."""
+    want, x = f32(3, 5), f32(3, 5)
+    plain, wrong = want * FLOATS(1.02), want * FLOATS(1.05)
+    judge = Judge(identity(3, 5), TOLERANCE, plain=lambda inputs: {"y": plain})
+    for got, passes in ((want, True), (plain, True), (wrong, False)):
+        (d,) = judge.differences({"y": got}, {"y": want}, {"x": x})
+        assert judge.within(d) == passes
+        assert bool(d.excused) == (got is plain)
+
+
+def test_numbers_below_all_normal_floats_do_not_differ() -> None:
+    """A product of many small factors: kernels make nothing of what no normal float is."""
+    want = np.full((3, 5), 7e-39, FLOATS)
+    assert judged(np.zeros((3, 5), FLOATS), want)
+    assert not judged(want, np.full((3, 5), 2e-37, FLOATS))
+
+
+def test_check_asks_the_reference_without_its_optimizations(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off(self: Reference, inputs: Any, outputs: Any = None) -> Any:
+        factor = FLOATS(1.05 if self.optimizes or both else 1.0)
+        return {n: a * factor if a.dtype == FLOATS else a for n, a in usual(self, inputs, outputs).items()}
+
+    usual, both = Reference.run, False
+    monkeypatch.setattr(Reference, "run", off)
+    found = edgec.check(DIGITS, samples=1)
+    assert found.ok and any("optimizations" in o.excused for o in found.outputs)
+    assert edgec.bench(DIGITS, vs="onnxruntime", seconds=0.02, rounds=1).ratio
+    both = True
+    assert not edgec.check(DIGITS, samples=1).ok

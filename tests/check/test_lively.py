@@ -128,3 +128,14 @@ def test_small_integers_are_flat_and_reach_their_ends(dtype: type[np.number]) ->
     ends = np.iinfo(dtype)
     assert all(x.dtype == dtype for x in drawn)
     assert sum(ends.min in x for x in drawn) > 3 and sum(ends.max in x for x in drawn) > 3
+
+
+@pytest.mark.parametrize(
+    ("dtype", "count", "passes"), [(np.int16, 40, True), (np.int16, 500, False), (np.uint8, 40, False)]
+)
+def test_steps_as_fine_as_rounding_may_differ_in_more_elements(dtype: type, count: int, passes: bool) -> None:
+    """A step of 16 bits is 3e-5 of the largest number; what is cut off is off in half of them."""
+    want = np.full(1000, np.iinfo(dtype).max - 1, dtype)
+    got = want.copy()
+    got[:count] += 1
+    assert _passes(compare("min", got, want), got, want, 1.0, 1e-4) == passes

@@ -186,6 +186,7 @@ def test_a_small_mistake_of_a_step_that_others_amplify_is_found(monkeypatch: pyt
     right, wrong = edgec.build(behind_a_factor(1.0)), edgec.build(behind_a_factor(factor))
     reference = network.reference_for(right, [])
     monkeypatch.setattr(network, "reference_for", lambda *_: reference)
+    monkeypatch.setattr(network, "unoptimized", lambda _: reference[1])
     monkeypatch.setattr(reference_error, "tensors_of", lambda _, inputs: bisect.tensors_of(right, inputs))
     checked = edgec.check(wrong)
     assert not checked.ok and checked.outputs[0].max_rel > 10 * TOLERANCE
