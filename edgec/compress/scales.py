@@ -3,7 +3,7 @@
 The equality is that of two proved rules, `scale_the_weights_before` read from right to left and `scale_the_weights`
 (and of min(x, b)*s = min(x*s, b*s) for positive s). The network remains the same function; what changes is the error of
 int8 with one scale for all of x. The weights before x have one scale per channel, so their error does not change. An
-operator that cannot absorb 1/s (a gelu, a normalization that a residual reads too) is followed by a division, which
+operator that cannot absorb 1/s (a gelu, a normalization that a residual reads too) is followed by a product, which
 joins the rounding to int8: one factor per channel in place of one for all.
 
 `equalize` and `smooth` choose s by different papers.
