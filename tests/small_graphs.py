@@ -83,6 +83,12 @@ def layernorm(x: Node, *axes: int) -> Node:
     return ops.node("add", ops.node("mul", ops.node("div", d, scale), weights(*shape)), weights(*shape))
 
 
+def to_bytes(x: Node, scale: float = 20.0, zero: float = 100.0) -> Node:
+    """x rounded to uint8 as a quantizer does."""
+    made = ops.node("add", ops.node("round", ops.node("mul", x, number(scale))), number(zero))
+    return ops.node("cast", ops.node("min", ops.node("max", made, number(0.0)), number(255.0)), to="u8")
+
+
 def pad(x: Node, *amounts: int | tuple[int, int], to: float = 0.0) -> Node:
     sides = [a if isinstance(a, tuple) else (a, a) for a in amounts]
     sides = [(0, 0)] * (x.type.rank - len(sides)) + sides

@@ -5,7 +5,9 @@
 
 A search changes one number at a time while the tiles that costs choose get quicker, or predicted cycles of quick tiles
 get nearer to measured ones. (Least squares over all tiles choose worse ones.) Every fourth product is left out of the
-search. The report compares the chosen tiles with the quickest ones, of all products and of those left out.
+search. In files that have tiles of both kinds (without --groups), one factor for all cycles is then the one with which
+the tiles chosen among both are quickest. The report compares the chosen tiles with the quickest ones, of all products
+and of those left out.
 """
 
 from __future__ import annotations
@@ -32,16 +34,19 @@ from edgec.tune.fit.formulas import Tiles, with_constants
 GIVEN = ("cluster_multiprocessors", "cluster_share")
 LEFT_OUT = 4
 FACTORS = (0.7, 0.85, 0.95, 1.05, 1.2, 1.4)
+#: Costs that say how many a cycle, and those that are shares; the others are cycles.
+RATES, SHARES = ("fmas", "l2_bytes"), ("full_warps", "narrow", "bulk_bytes")
+SCALES = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4)
 #: The weight of the distance of predicted cycles from measured times, beside the loss by choices.
 DISTANCE = 0.1
 
 
-def product(shape: tuple[int, int, int], rows: list[dict[str, Any]], precision: str) -> Tiles:
-    """The tiles of a product that were timed."""
+def product(shape: tuple[int, int, int], rows: list[dict[str, Any]], precision: str, both: bool = False) -> Tiles:
+    """The tiles of groups that were timed of a product, or those of ``both`` kinds."""
     timed = {}
     for row in rows:
         tile = TensorTile(**{key: value for key, value in row.items() if key != "us"})
-        if tile.by_group:
+        if tile.by_group or both:
             timed[tile] = row["us"] * 1e-6
 
     def predicted(device: Device) -> Mapping[str, float]:
@@ -87,6 +92,14 @@ def searched(tiles: Sequence[Tiles], device: Device) -> Device:
             return device
 
 
+def scaled(device: Device, factor: float) -> Device:
+    """The device on which all tiles of groups take so many times the cycles."""
+    now = vars(device.costs.group_tile)
+    keys = [key for key in now if key not in (*GIVEN, *SHARES)]
+    values = [now[key] / factor if key in RATES else now[key] * factor for key in keys]
+    return with_constants(device, [("group_tile", key) for key in keys], np.array(values))
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("times", type=Path, nargs="+")
@@ -94,14 +107,21 @@ def main() -> None:
     options = p.parse_args()
     device = load_device(options.device)
     found: dict[str, list[Tiles]] = {}
+    of_both: list[Tiles] = []
     for path in options.times:
         for precision, shapes in json.loads(path.read_text()).items():
             for text, rows in shapes.items():
                 rows_, columns, depth = map(int, text.split("x"))
                 made = product((rows_, columns, depth), rows, precision)
                 found.setdefault(precision, []).extend([made] if made.names else [])
+                if len(rows) > len(made.names):
+                    of_both.append(product((rows_, columns, depth), rows, precision, both=True))
     learned = [t for each in found.values() for k, t in enumerate(each) if k % LEFT_OUT]
     fitted = searched(learned, device)
+    if of_both:
+        fitted = min((scaled(fitted, factor) for factor in SCALES), key=lambda one: score(of_both, one)[0])
+        loss, worst, _ = score(of_both, fitted)
+        print(f"{len(of_both)} products of both kinds: chosen over quickest {exp(loss):.3f}, worst {exp(worst):.2f}")
     for name, one in (("before", device), ("after", fitted)):
         for precision, each in found.items():
             for of, some in (("all", each), ("left out", [t for k, t in enumerate(each) if not k % LEFT_OUT])):

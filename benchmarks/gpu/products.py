@@ -30,7 +30,7 @@ from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
-from edgec.ir.graph import Graph, constant, placeholder
+from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.types import Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu import contract as scheduler
@@ -47,8 +47,11 @@ SHAPES = (
 KINDS = {"f16": "fp16", "s8": "fp16", "f32": "fp32"}
 
 
-def graph(shape: tuple[int, int, int], kind: str, count: int) -> Graph:
-    """``count`` products of the input with one matrix; of each result a corner is handed out."""
+def graph(shape: tuple[int, int, int], kind: str, count: int, gelu: bool = False) -> Graph:
+    """``count`` products of the input with one matrix; of each result the largest of a row is handed out.
+
+    A ReLU follows each, or a GELU, which is rounded to int8 where the factors are.
+    """
     rows, columns, depth = shape
     random = np.random.default_rng(0)
     given = placeholder("a", Type("f32", (rows, depth)))
@@ -69,12 +72,22 @@ def graph(shape: tuple[int, int, int], kind: str, count: int) -> Graph:
             y = ops.node("mul", ops.node("cast", sums, to="f32"), constant(np.float32(1e-4)))
         else:
             y = ops.node("matmul", a, w)
-        y = ops.node("max", y, constant(np.float32(0)))
+        y = _gelu(y, kind) if gelu else ops.node("max", y, constant(np.float32(0)))
         outputs += [
             (f"y{number}", ops.node("reduce", y, combine="max", axes=(1,))),
             (f"a{number}", ops.node("slice", a, starts=(0, 0), steps=(1, 1), shape=(1, 1))),
         ]
     return Graph((given,), tuple(outputs), {}, {})
+
+
+def _gelu(x: Node, kind: str) -> Node:
+    inner = ops.node("erf", ops.node("mul", x, constant(np.float32(0.5**0.5))))
+    y = ops.node("mul", x, ops.node("add", inner, constant(np.float32(1))))
+    if kind != "s8":
+        return y
+    y = ops.node("add", ops.node("round", ops.node("mul", y, constant(np.float32(37)))), constant(np.float32(-120)))
+    y = ops.node("min", ops.node("max", y, constant(np.float32(-128))), constant(np.float32(127)))
+    return ops.node("cast", ops.node("cast", y, to="i8"), to="f32")
 
 
 def offers(shape: tuple[int, int, int], kind: str, device: Device, every: bool) -> list[AnyTile]:

@@ -1,11 +1,13 @@
 """Every tile of a matmul on a GPU, timed and compared with the prediction in `edgec.schedule.gpu.tile_cycles`.
 
-    python -m benchmarks.gpu.tiles [--device cuda_sm90] [--precision fp32,tf32,fp16,int8] [--groups] --out FILE.json
+    python -m benchmarks.gpu.tiles [--device cuda_sm90] [--precision fp32,tf32,fp16,int8] [--groups] [--gelu]
+        [--shapes ROWSxCOLUMNSxDEPTH ...] --out FILE.json
 
 For each shape of the list, one project with a kernel for every tile and split that could make sense. The table says how
-much slower the predicted tile is than the best. With --groups only tiles of groups of four warps are timed, from which
-`benchmarks.gpu.fit_tiles` solves for their costs. Needs nvcc and a GPU; with --replay FILE.json only the predictions
-are made anew, for times that were taken before.
+much slower the predicted tile is than the best. Results go through a ReLU, with --gelu through a GELU, and with int8
+become bytes then. With --groups only tiles of groups of four warps are timed, from which `benchmarks.gpu.fit_tiles`
+solves for their costs. Needs nvcc and a GPU; with --replay FILE.json only the predictions are made anew, for times that
+were taken before.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ SHAPES = (
     (49, 2048, 512), (197, 192, 192), (197, 768, 192), (197, 192, 768), (128, 768, 768), (128, 3072, 768),
     (128, 768, 3072), (128, 2304, 768), (64, 3072, 768), (64, 2304, 768), (64, 768, 3072), (64, 768, 768),
     (1500, 384, 384), (1500, 1536, 384), (1500, 384, 1536), (512, 1024, 1024), (1024, 4096, 1024), (3136, 256, 64),
-    (784, 768, 192), (12544, 64, 147),
+    (784, 768, 192), (12544, 64, 147), (784, 32, 1152), (196, 32, 1152), (196, 128, 928), (3136, 384, 96),
 )  # fmt: skip
 
 
@@ -76,10 +78,12 @@ def device_of(device: Device, precision: str) -> Device:
     return replace(device, precision=precision)  # type: ignore[arg-type]
 
 
-def made(shape: tuple[int, int, int], device: Device, folder: Path, groups_alone: bool) -> list[dict[str, Any]]:
+def made(
+    shape: tuple[int, int, int], device: Device, folder: Path, groups_alone: bool, gelu: bool
+) -> list[dict[str, Any]]:
     """A compiled project with one kernel for every offer; the offers, in the order of its kernels."""
     wanted = offers(shape, device, groups_alone)
-    graph = products.graph(shape, element_of(device) or "f16", len(wanted))
+    graph = products.graph(shape, element_of(device) or "f16", len(wanted), gelu)
     left = list(wanted)
     scheduler.tile_for = lambda *_: left.pop(0)  # type: ignore[assignment]
     program = schedule(plan(graph, gpu=True), device, ScheduleOptions(fp32_blocks=0))
@@ -142,6 +146,8 @@ def main() -> None:
     p.add_argument("--precision", default="fp32,fp16")
     p.add_argument("--out", type=Path)
     p.add_argument("--groups", action="store_true", help="only tiles of groups of four warps")
+    p.add_argument("--shapes", nargs="*", default=[], metavar="ROWSxCOLUMNSxDEPTH")
+    p.add_argument("--gelu", action="store_true", help="results go through a GELU")
     p.add_argument("--replay", type=Path)
     options = p.parse_args()
     device = load_device(options.device)
@@ -149,14 +155,16 @@ def main() -> None:
     if options.replay:
         results = json.loads(options.replay.read_text())
     else:
+        shapes = [tuple(map(int, text.split("x"))) for text in options.shapes] or SHAPES
         root = Path(tempfile.mkdtemp(prefix="edgec-tiles-"))
         begun = time.perf_counter()
         with ProcessPoolExecutor() as pool:
             waiting = [
                 (precision, shape, root / precision / str(number),
-                 pool.submit(made, shape, device_of(device, precision), root / precision / str(number), options.groups))
+                 pool.submit(made, shape, device_of(device, precision), root / precision / str(number), options.groups,
+                             options.gelu))
                 for precision in options.precision.split(",")
-                for number, shape in enumerate(SHAPES)
+                for number, shape in enumerate(shapes)
             ]  # fmt: skip
             for precision, shape, folder, work in waiting:
                 rows = work.result()

@@ -101,6 +101,37 @@ ${each("    ")} rows[(warp_m * ${high * 16} + i / ${wide * 4} * 16 + lane / 4 + 
     const ec_int m = first_m + i / ${t.n}, n = first_n + i % ${t.n};
     if (m < ${k.row_count} && n < ${k.columns}) ${f.call("rows[i / %d * %d + i %% %d]" % (t.n, pitch, t.n))};
   }
+//% elif k.rolled
+  /* Through shared memory, in a loop: side by side, the steps of all results would be more code than is at hand. */
+//%   set pitch, row = t.n + 8, t.n // 4
+  float *const rows = (float *)(void *)memory;
+#pragma unroll
+  for (ec_int i = 0; i < ${sums}; i += 2)
+    ec_store_two(rows + (warp_m * ${high * 16} + i / ${wide * 4} * 16 + lane / 4 + i % 4 / 2 * 8) * ${pitch} + warp_n * ${wide * 8} + i / 4 % ${wide} * 8 + lane % 4 * 2, ${sum|replace("sums", "finished") if k.start else sum}, ${(sum|replace("sums", "finished") if k.start else sum)|replace("i % 4]", "i % 4 + 1]")});
+  ec_barrier();
+//%   set last = {"m": "ec_min_int(m, %d)" % (k.row_count|int - 1) if k.row_count|int(-1) >= 0 else "ec_max_int(0, ec_min_int(m, %s - 1))" % k.row_count|c, "n": "ec_min_int(n, %d)" % (k.columns - f.lanes)}
+#pragma unroll 1
+  for (ec_int first = thread; first < ${t.m * row}; first += ${4 * t.threads}) {
+//%   if f.store
+    ${f.store.ctype} values[4];
+//%   endif
+//%   for what in (["compute", "store"] if f.store else ["both"])
+#pragma unroll
+    for (ec_int i = 0; i < 4; ++i) {
+      const ec_int at = first + i * ${t.threads}, m = first_m + at / ${row}, n = first_n + at % ${row} * 4;
+      (void)m;
+      (void)n;
+//%     if what != "store"
+      const ec_vf sum = ec_load(rows + at / ${row} * ${pitch} + at % ${row} * 4);
+//%     endif
+//%     if what == "compute"
+      values[i] = ${f.call("sum", **last)};
+//%     else
+      if (m < ${k.row_count|c} && n < ${k.columns}) ${f.store.call("values[i]") if what == "store" else f.call("sum")};
+//%     endif
+    }
+//%   endfor
+  }
 //% else
 ${stored("finished" if k.start else "sums", high, wide, f, "first_m + warp_m * %d" % (high * 16), k.row_count|c, "n", "first_n + warp_n * %d" % (wide * 8), k.columns)}
 //% endif

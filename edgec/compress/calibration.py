@@ -106,7 +106,7 @@ def observed(graph: Graph, n: Node, values: Sequence[Array], observer: str) -> t
 def narrowed(x: Array, scale: float, zero: int) -> Array:
     """A tensor rounded to int8, in f32."""
     s = np.float32(scale)
-    q = np.clip(np.rint(x / s) + np.float32(zero), 0, 255) - np.float32(zero)
+    q = np.clip(np.rint(x * np.float32(1 / np.float64(s))) + np.float32(zero), 0, 255) - np.float32(zero)
     return np.asarray(q * s, np.float32)
 
 

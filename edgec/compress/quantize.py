@@ -70,9 +70,9 @@ def _through(
 
 
 def _pair(x: Node, scale: float, zero: int) -> Node:
-    """x quantized to bytes and back."""
-    s, z = (constant(np.array(v, np.float32)) for v in (scale, zero))
-    y = ops.node("add", ops.node("round", ops.node("div", x, s)), z)
+    """x quantized to bytes and back; a product by the inverse of the scale costs less than a quotient."""
+    s, z, inverse = (constant(np.array(v, np.float32)) for v in (scale, zero, 1 / np.float64(np.float32(scale))))
+    y = ops.node("add", ops.node("round", ops.node("mul", x, inverse)), z)
     low, high = (constant(np.array(v, np.float32)) for v in (0, 255))
     q = ops.node("cast", ops.node("min", ops.node("max", y, low), high), to="u8")
     return ops.node("mul", ops.node("sub", ops.node("cast", q, to="f32"), z), s)

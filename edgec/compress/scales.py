@@ -3,7 +3,7 @@
 The equality is that of two proved rules, `scale_the_weights_before` read from right to left and `scale_the_weights`
 (and of min(x, b)*s = min(x*s, b*s) for positive s). The network remains the same function; what changes is the error of
 int8 with one scale for all of x. The weights before x have one scale per channel, so their error does not change. An
-operator that cannot absorb 1/s (a gelu, a normalization that a residual reads too) is followed by a division, which
+operator that cannot absorb 1/s (a gelu, a normalization that a residual reads too) is followed by a product, which
 joins the rounding to int8: one factor per channel in place of one for all.
 
 `equalize` and `smooth` choose s by different papers.
@@ -156,7 +156,7 @@ def _carried(source: Node, s: Array, graph: Graph, known: dict[Node, int] | None
     """``source`` divided by ``s`` without a division; None where something on the way does not let a scale through."""
     if known is None:
         known = {n: len(u) for n, u in graph.users().items()}
-    factor = constant((1 / s).astype(np.float32))
+    factor = _inverse(s)
     if source.op == "min" and is_static(source.args[1]) and source.args[0].type.shape == source.type.shape:
         x, bound = source.args
         if known.get(x, 1) > 1:
@@ -165,6 +165,10 @@ def _carried(source: Node, s: Array, graph: Graph, known: dict[Node, int] | None
         return None if inner is None else ops.node("min", inner, ops.node("mul", bound, factor))
     found = scaled(source, factor, _Users(known, source))
     return found if isinstance(found, Node) else None
+
+
+def _inverse(s: Array) -> Node:
+    return constant((1 / s).astype(np.float32))
 
 
 def _applied(graph: Graph, readers: Mapping[Node, Readers], chosen: Mapping[Node, Array]) -> Graph:
@@ -185,7 +189,7 @@ def _applied(graph: Graph, readers: Mapping[Node, Readers], chosen: Mapping[Node
             layer, s = by_node[old]
             given[layer.side] = constant(_widened(layer, s))
             if layer.source in divided:  # of a matrix product
-                given[0] = ops.node("div", given[0], constant(s.reshape(-1)))
+                given[0] = ops.node("mul", given[0], _inverse(s.reshape(-1)))
         made = old if tuple(given) == old.args else ops.node(old.op, *given, **old.attributes)
         known[made] = users[old]
         if old in graph.origin:
@@ -196,7 +200,7 @@ def _applied(graph: Graph, readers: Mapping[Node, Readers], chosen: Mapping[Node
                 _name_alike(made, carried, origin)
                 made = carried
             elif readers[old].is_alone:
-                made = ops.node("div", made, constant(chosen[old]))
+                made = ops.node("mul", made, _inverse(chosen[old]))
             else:
                 divided.add(old)
         return made

@@ -239,6 +239,8 @@ class GroupTileCosts:
     """A thread block, until its first operands have arrived."""
     store: float
     """A result that a thread stores."""
+    operation: float
+    """An operation on a result before it is stored, of one warp of each scheduler."""
     cluster: float
     """Synchronizing the thread blocks of a cluster that share a tile."""
     cluster_part: float

@@ -59,18 +59,14 @@ def within_rows(users: Mapping[Node, Sequence[Node]], order: Iterable[Node], res
     forward = {n for n in order if n.op not in ("input", "const")}
     found: set[Node] = set()
     for n in order:
-        if (
-            n not in forward
-            or n in results
-            or not (_reduces_rows(n) or (n.op in WITHIN and found.intersection(n.args)))
-        ):
+        if n not in forward or n in results or not (reduces_rows(n) or (n.op in WITHIN and found.intersection(n.args))):
             continue
-        if all(u.op in WITHIN or _reduces_rows(u) for u in users.get(n, ()) if u in forward):
+        if all(u.op in WITHIN or reduces_rows(u) for u in users.get(n, ()) if u in forward):
             found.add(n)
     return found
 
 
-def _reduces_rows(n: Node) -> bool:
+def reduces_rows(n: Node) -> bool:
     """Is a node the reduction of rows that lie in memory one after the other?"""
     if n.op != "reduce" or not n.type.is_fixed or not n.args[0].type.rank:
         return False
@@ -85,7 +81,7 @@ def _going_across(order: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -
     for n in reversed(order):
         below = users.get(n, ())
         if n.op == "reduce":
-            goes = not _reduces_rows(n)
+            goes = not reduces_rows(n)
         else:
             goes = bool(below) and all((u.op == "reduce" or u.op in WITHIN) and u in found for u in below)
         if goes:

@@ -31,6 +31,7 @@ from edgec.fuse.horizontal import fuse_siblings
 from edgec.fuse.join import join
 from edgec.fuse.modes import Mode, mode_of
 from edgec.fuse.one_row import join_rows
+from edgec.fuse.rows_in_bytes import side_by_side, with_rows_in_bytes
 from edgec.fuse.shared_parts import with_shared_parts
 from edgec.fuse.stored_lanes import columns_in_runs, stores_in_lanes
 from edgec.fuse.two_stages import in_two_stages
@@ -78,6 +79,10 @@ def plan(
     graph, choices = (
         fuse_siblings(graph, prices, gpu) if siblings and mode.is_planner and (head or not gpu) else (graph, [])
     )
+    in_floats = graph
+    if mode.is_planner and gpu:
+        graph = with_rows_in_bytes(graph)
+    has_pairs = graph is not in_floats
     if mode.is_planner:
         graph, pieces = divided(with_shared_parts(graph), prices)
         graph, stages = in_two_stages(graph, prices, units)
@@ -105,7 +110,8 @@ def plan(
     _absorb_movement(draft, blocks)
     if one_row and mode.is_planner:
         join_rows(draft, blocks)
-    return AliasPlanner(draft).plan(list(blocks.values()))
+    planned = AliasPlanner(draft).plan(list(blocks.values()))
+    return side_by_side(planned) if has_pairs else planned
 
 
 def _named(graph: Graph, node: Node) -> str:

@@ -29,6 +29,8 @@ from edgec.schedule.gpu.attention_gradients import OPERATORS, on_tensor_cores
 from edgec.schedule.gpu.coarse import with_coarse_functions
 from edgec.schedule.gpu.early_launch import early_after_loops
 from edgec.schedule.gpu.levels import in_levels
+from edgec.schedule.gpu.tiles import has_tensor_cores
+from edgec.schedule.gpu.together import together
 from edgec.schedule.gpu.weight_prefetch import prefetch_constants, prefetch_weights
 from edgec.schedule.halo_fill import halo_fill
 from edgec.schedule.least import least_arena
@@ -47,6 +49,8 @@ from edgec.text import listed, printable
 DEEP, DEEP_IN_HALVES = 32, 6
 #: Terms of a sum that needs no fp32.
 LONG_SUM = 512
+#: Thread blocks of maps and reductions that a multiprocessor of a GPU runs at once.
+RESIDENT = 8
 
 DEFAULTS = ScheduleOptions()
 NO_PANELS: Mapping[Node, FewBits] = MappingProxyType({})
@@ -85,16 +89,27 @@ def schedule(
     """
     if options.numeric == "exact" and device.has_fp16_fma:
         device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
+    lead = options.fp32_blocks is None
     exact = leading(plan, device) if options.fp32_blocks is None else options.fp32_blocks
     plan = with_turned_copies(with_copies(plan, device, options.bf16_layers, options.in_levels, exact), device)
-    if options.fp32_blocks is None:
+    if lead:
         options = replace(options, fp32_blocks=leading(plan, device))
-    return _scheduled(plan, device, options, progress)
+    return _scheduled(plan, device, options, progress, exact=_exact(device, lead))
+
+
+def _exact(device: Device, lead: bool) -> Device:
+    """The device in the precision of the blocks that compute in fp32; those that ``lead`` a network round factors to
+    TF32, as storing them in fp16 would, but not their results."""
+    if not device.is_gpu and not device.has_fp16_fma:
+        return device
+    return replace(
+        device, precision="tf32" if lead and has_tensor_cores(device) and device.precision != "fp32" else "fp32"
+    )
 
 
 def leading(plan: Plan, device: Device) -> int:
-    """Number of leading blocks that compute in fp32 although the device's precision is lower: up to the last matmul
-    that stays in fp32.
+    """Number of leading blocks whose results stay in fp32 although the device's precision is lower: up to the last
+    matmul that does.
 
     With CUDA these are the first matmul and one more for every 32; with fp16 accumulation, one for every six. They end
     before a first matmul (on a GPU any) that reads a value that is normalized at run time, as in transformers: there
@@ -138,6 +153,8 @@ def _scheduled(
     options: ScheduleOptions,
     progress: Callable[[str], None] | None,
     states_last: bool = False,
+    *,
+    exact: Device,
 ) -> Program:
     """The program of a plan with all its copies: with those of states at the end too, unless it has them already."""
     bf16_layers, fp32_blocks, threads = options.bf16_layers, options.fp32_blocks or 0, options.threads
@@ -153,7 +170,6 @@ def _scheduled(
         half_dtype(device) or ("f16" if bf16_layers is None else "bf16"),
         in_words if device.in_words else str,
     )
-    exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
     if not device.is_gpu and options.arena < inf:  # how many bytes there are does not depend on how they lie
         places = views_in(plan, replace(names).buffer, {})
         made_in_outputs(plan, places)
@@ -198,14 +214,13 @@ def _scheduled(
     kernels = with_coarse_functions(kernels, device)
     if options.in_levels:
         kernels = in_levels(kernels, pairs(plan, views))
-    kernels = early_after_loops(kernels, device)
     sizes = {s: views[n].buffer for s, n in plan.sizes.items()}
     if device.is_gpu:
         kernels = [reading(k, sizes) for k in kernels]
     demands = tuple((message, views[n].buffer) for message, n in plan.demands)
     early = set() if states_last else {b.name for b in overwritten_early(kernels, pairs(plan, views))}
     if early:
-        return _scheduled(copied_last(plan, early), device, options, progress, states_last=True)
+        return _scheduled(copied_last(plan, early), device, options, progress, states_last=True, exact=exact)
     memory = plan_memory(kernels, frozenset((*sizes.values(), *(b for _, b in demands))), options.arena)
     used = dict.fromkeys(b for k in kernels for b in k.operands if b.space == "weights")
     offsets, weights_bytes = dict(memory.offsets), 0
@@ -215,7 +230,7 @@ def _scheduled(
     missing = [name for name, n in plan.outputs if n not in views]
     if missing:  # in the plan of a file alone
         raise ModelError(f"no block computes the output '{printable(missing[0])}'")
-    return Program(
+    program = Program(
         graph,
         tuple(kernels),
         tuple((n.attributes["name"], views[n].buffer, n) for n in graph.inputs),
@@ -233,6 +248,9 @@ def _scheduled(
         pairs(plan, views),
         choices={c.key: c.taken.name for c in plan.decisions.choices},
     )
+    if device.language == "cuda" and not options.in_levels:
+        program = together(program, RESIDENT * device.gpu.multiprocessors)
+    return replace(program, kernels=tuple(early_after_loops(program.kernels, device)))
 
 
 def _origin(plan: Plan, block: Block) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def _program(rows: int, device: Device) -> Program:
 
 
 def _started(rows: int, device: Device) -> list[bool]:
-    records = [k.schedule for k in _program(rows, device).kernels]
+    records = [step.schedule for k in _program(rows, device).kernels for step in k.steps]
     loops = [r for r in records if isinstance(r, (GpuMap, GpuReduce))]
     assert loops
     return [r.starts_next for r in loops]

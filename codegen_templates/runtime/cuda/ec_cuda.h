@@ -540,6 +540,7 @@ EC_DEVICE float ec_lane(ec_vf a, int lane) { return lane == 0 ? a.v.x : lane == 
 EC_DEVICE ec_vf ec_load(const float *p) { return {*(const float4 *)p}; }
 EC_DEVICE ec_vf ec_gather(const float *p, int step) { return ec_make(p[0], p[step], p[2 * step], p[3 * step]); }
 EC_DEVICE void ec_store(float *p, ec_vf a) { *(float4 *)p = a.v; }
+EC_DEVICE void ec_store_two(float *p, float a, float b) { *(float2 *)(void *)p = {a, b}; }
 EC_DEVICE ec_vf ec_load_shared(const float *p) { return ec_load(p); }
 EC_DEVICE void ec_store_shared(float *p, ec_vf a) { ec_store(p, a); }
 EC_DEVICE void ec_scatter_shared(float *p, int step, ec_vf a) {

@@ -23,6 +23,7 @@
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline, unused))
 
+struct float2 { alignas(8) float x; float y; };
 struct float4 { alignas(16) float x; float y, z, w; };
 struct uint2 { alignas(8) unsigned x; unsigned y; };
 struct uint4 { alignas(16) unsigned x; unsigned y, z, w; };

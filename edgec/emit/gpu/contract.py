@@ -12,6 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, most
 from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.results import is_rolled
 from edgec.schedule.gpu.tile import AnyTile, TensorTile
 from edgec.schedule.program import Buffer
 
@@ -199,6 +200,11 @@ class ContractView(SlotView):
         is_apart = self.aliases or p.store_lanes or (self.by_group and self._reads_results)
         finisher = self.finisher_apart if self.tensor and is_apart else self.finisher
         return finisher(loops, p.epilogue, p.accumulator, p.n[-1] if p.store_lanes else None)
+
+    @property
+    def rolled(self) -> bool:
+        """Do results pass through shared memory, so that a loop finishes them?"""
+        return is_rolled(self.tile, self.params.operations) and self.finish.lanes > 1
 
     @property
     def _reads_results(self) -> bool:

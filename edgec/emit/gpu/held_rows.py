@@ -61,7 +61,7 @@ class HeldReduceView(ReduceView):
         p = self.params
         passes = len(p.reductions) + p.keeps_row
         is_open = not isinstance(p.results, int) or bool(self.size_lines)
-        if self.is_part or is_open or p.wide or p.split > 1 or passes < 2 or not 0 < self.rounds <= ROUNDS:
+        if is_open or p.wide or p.split > 1 or passes < 2 or not 0 < self.rounds <= ROUNDS:
             return []
         left = min(ALL, REGISTERS // (p.resident * self.threads) - OTHERS)
         found: list[Held] = []

@@ -48,18 +48,29 @@ def scaled(x: Value, real: float | np.ndarray, once: bool = False) -> Value:
         raise ModelError(f"a scale factor of {np.max(real)} is too large")
     if x.dtype == "i64" or shift.max(initial=0) > 0:
         return _scaled_wide(x, q, shift, once)
-    x = x.cast("i32")
+    x, right = x.cast("i32"), -shift
+    exact = _shifted_back(x, int(right.flat[0]) + 1) if (q == 2**30).all() and np.ptp(right) == 0 else None
+    if exact is not None:
+        return exact
     if once:
         return emit("mulshift", x, constant(q, "i32"), constant(31 - shift, "i32"))
     high = emit("mulshift", x, constant(q, "i32"), constant(31, "i32"))
-    right = -shift
     if not right.any():
         return high
-    # What is shifted out is compared with a half; below 0, a half is rounded away from 0.
-    mask = (np.int64(1) << right) - 1
-    half = constant(mask >> 1, "i32") + (high < 0).cast("i32")
-    up = emit("bitand", high, constant(mask, "i32")) > half
-    return emit("shr", high, constant(right, "i32")) + up.cast("i32")
+    # Halves are rounded up, but below 0 of one less, so that they are rounded away from 0; as q has 31 bits, nothing
+    # overflows. Where nothing is left of the shift, nothing is rounded.
+    below, some = emit("shr", high, constant(31, "i32")), np.ones((), np.int64) if right.all() else (right > 0) * 1
+    high = high + (below if right.all() else emit("bitand", below, constant(-some, "i32")))
+    up = emit("bitand", emit("shr", high, constant(np.maximum(right - 1, 0), "i32")), constant(some, "i32"))
+    return emit("shr", high, constant(right, "i32")) + up
+
+
+def _shifted_back(x: Value, bits: int) -> Value | None:
+    """x / 2^bits where x is a product by a multiple of that, as the larger addend of a sum is; None elsewhere."""
+    if x.node.op != "mul" or not x.node.args[1].is_const or x.node.args[1].value.size != 1:
+        return None
+    factor = int(x.node.args[1].value.item())
+    return Value(x.node.args[0]) * (factor >> bits) if factor % (1 << bits) == 0 else None
 
 
 def _scaled_wide(x: Value, q: np.ndarray, shift: np.ndarray, once: bool) -> Value:

@@ -36,6 +36,7 @@ from edgec.schedule.gpu.kernel import (
     packed_as,
 )
 from edgec.schedule.gpu.product import Loops, Signs, apart_from_signs, product_of
+from edgec.schedule.gpu.results import operations_of
 from edgec.schedule.gpu.sparse import without_zeros
 from edgec.schedule.gpu.tile import AnyTile, TensorTile, Tile
 from edgec.schedule.gpu.tile_cycles import cycles, is_cluster
@@ -82,6 +83,11 @@ class GpuContract(GpuProduct):
         return self.types[0] in BYTES
 
     @property
+    def operations(self) -> float:
+        """Instructions between the sum and the store of a result, about."""
+        return operations_of(self.epilogue, self.accumulator)
+
+    @property
     def bodies(self) -> list[Expr]:
         return [self.s, self.l, self.epilogue, *([self.start] if self.start is not None else [])]
 
@@ -101,7 +107,8 @@ class GpuContract(GpuProduct):
         if device.language != "cuda":
             return None
         start = gpu_launch_s(device)
-        needed = cycles(self.tile, self.batches, self.rows, self.columns, self.depth, device)
+        sizes = (self.batches, self.rows, self.columns, self.depth)
+        needed = cycles(self.tile, *sizes, device, operations=self.operations)
         return start + needed / (device.gpu.clock_mhz * 1e6)
 
     def multiply_adds(self, device: Device) -> float:
@@ -162,7 +169,8 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
     s_turns, l_turns = is_turned(s, k, m), is_turned(l, k, n) and not constant
     piece = pieces(s, m if s_turns else k, columns, device)
     in_order = constant and not is_fixed(*m)  # rows of weights as the kernel of one row reads them, stored once
-    tile = tile_for(batches, rows, columns, depth, device, "", constant and not in_order, variant, piece)
+    operations = operations_of(epilogue, accumulator)
+    tile = tile_for(batches, rows, columns, depth, device, "", constant and not in_order, variant, piece, operations)
     tile, offer = with_two_of_four(p, tile, offer, device, piece, variant)
     tile = turned(tile, s_turns, l_turns, device)
     on_tensors = isinstance(tile, TensorTile)
@@ -200,7 +208,8 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, variant: str
     s, l, epilogue, accumulator, l_k, l_n = found.s, found.l, p.epilogue, p.accumulator, p.k, p.n
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
     piece = pieces(s, p.k, columns, device, found.types[0])
-    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l), variant, piece)
+    operations = operations_of(epilogue, accumulator)
+    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l), variant, piece, operations)
     tile, offer = with_two_of_four(p, tile, offer, device, piece, variant)
     if found.offset:
         more = sums_of_columns(l, p.n, p.k, weights) * X.const(found.offset, "i32")

@@ -19,7 +19,7 @@ from edgec.device.device import Device
 from edgec.ir.nest import most
 from edgec.schedule.gpu.few_queries import GpuFewQueries
 from edgec.schedule.gpu.loops import GpuMap, GpuReduce
-from edgec.schedule.gpu.together import GpuTogether
+from edgec.schedule.gpu.together import GpuTogether, loop_groups
 from edgec.schedule.gpu.vector import LIGHT, GpuVector
 from edgec.schedule.program import Kernel
 
@@ -37,13 +37,14 @@ def early_after_loops(kernels: Sequence[Kernel], device: Device) -> list[Kernel]
     """``kernels``, of which small maps and reductions start the next one early."""
     if device.language != "cuda" or device.gpu.compute_capability < 90:
         return list(kernels)
-    return [_started(k, device.gpu.multiprocessors) for k in kernels]
+    return [_started(k) if 0 < loop_groups(k) <= device.gpu.multiprocessors else k for k in kernels]
 
 
-def _started(kernel: Kernel, groups: int) -> Kernel:
+def _started(kernel: Kernel) -> Kernel:
     record = kernel.schedule
-    if not isinstance(record, (GpuMap, GpuReduce)) or record.groups > groups:
-        return kernel
+    if isinstance(record, GpuTogether):
+        return replace(kernel, schedule=replace(record, kernels=tuple(map(_started, record.kernels))))
+    assert isinstance(record, (GpuMap, GpuReduce))
     return replace(kernel, schedule=replace(record, starts_next=True))
 
 

@@ -17,11 +17,9 @@ from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce, threads_of
 from edgec.schedule.gpu.tile import TensorTile
-from edgec.schedule.gpu.together import joined
+from edgec.schedule.gpu.together import MOST, joined
 from edgec.schedule.program import Buffer, Kernel
 
-#: Kernels of a launch at most: each has its parameters, its code and its shared memory.
-MOST = 24
 #: Bytes of shared memory that a launch may have without asking for more.
 SHARED = 48 << 10
 #: Threads that are put off at once, at most: several times those that a large device runs side by side.

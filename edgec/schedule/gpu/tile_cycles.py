@@ -5,10 +5,15 @@ from __future__ import annotations
 from math import ceil
 
 from edgec.device.device import Device
+from edgec.schedule.gpu.results import is_rolled
 from edgec.schedule.gpu.tile import AnyTile, TensorTile, Tile
 
 #: Thread blocks of a cluster that every device with clusters supports.
 CLUSTER = 8
+#: Operations that passing a result through shared memory takes.
+PASSED = 10.0
+#: Warps of which a multiprocessor issues an instruction each at once.
+SCHEDULERS = 4
 #: Multiply-adds over those of fp16.
 _RATES = {"s8": 2.0, "tf32": 0.5}
 
@@ -18,16 +23,27 @@ def is_cluster(tile: AnyTile, device: Device) -> bool:
     return device.has_clusters and isinstance(tile, TensorTile) and 1 < tile.split <= CLUSTER
 
 
-def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, device: Device, piece: int = 16) -> float:
-    """Of a launch, by the model that tiles are chosen with."""
+def cycles(
+    tile: AnyTile,
+    batches: int,
+    rows: int,
+    columns: int,
+    depth: int,
+    device: Device,
+    piece: int = 16,
+    operations: float = 0.0,
+) -> float:
+    """Of a launch, by the model that tiles are chosen with.
+
+    ``piece`` bytes of S are one copy, and ``operations`` follow for each result.
+    """
     groups = batches * ceil(rows / tile.m) * ceil(columns / tile.n) * tile.split
     rounds = ceil(ceil(depth / tile.k) / tile.split)
     if isinstance(tile, Tile):
         return _on_threads(tile, groups, rounds, device)
     filled = rows / ceil(rows / tile.m), columns / ceil(columns / tile.n)
-    if tile.by_group:
-        return _by_groups(tile, groups, rounds, filled, device, piece)
-    return _on_tensors(tile, groups, rounds, filled, device, piece)
+    by_kind = _by_groups if tile.by_group else _on_tensors
+    return by_kind(tile, groups, rounds, filled, device, piece, operations)
 
 
 def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
@@ -46,7 +62,13 @@ def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
 
 
 def _on_tensors(
-    tile: TensorTile, groups: int, rounds: int, filled: tuple[float, float], device: Device, piece: int
+    tile: TensorTile,
+    groups: int,
+    rounds: int,
+    filled: tuple[float, float],
+    device: Device,
+    piece: int,
+    operations: float,
 ) -> float:
     """``filled`` rows of S and L are there, of those a tile has room for."""
     costs = device.costs.tensor_tile_fp32 if tile.element == "f32" else device.costs.tensor_tile
@@ -73,6 +95,7 @@ def _on_tensors(
     each_thread = tile.m * tile.n / (32 * tile.warps)
     own_results = each_thread / tile.split if is_cluster(tile, device) else each_thread
     last = own_results * costs.store * resident + each_thread * costs.add_slice * (tile.slices - 1)
+    last += own_results * _of_a_result(operations, tile.warps * resident, device)
     meeting = 0.0
     if is_cluster(tile, device):
         meeting = costs.cluster + each_thread * costs.add_remote_part
@@ -82,7 +105,13 @@ def _on_tensors(
 
 
 def _by_groups(
-    tile: TensorTile, groups: int, rounds: int, filled: tuple[float, float], device: Device, piece: int
+    tile: TensorTile,
+    groups: int,
+    rounds: int,
+    filled: tuple[float, float],
+    device: Device,
+    piece: int,
+    operations: float,
 ) -> float:
     """The same for groups of four warps, which read both factors from shared memory."""
     costs = device.costs.group_tile
@@ -100,7 +129,9 @@ def _by_groups(
     step = max(compute, own, (of_s + of_l) * load, waiting) + costs.round
     first = (min(ahead, rounds) * of_l + of_s) * load + costs.bulk_start * tile.whole
     each_thread = tile.m * tile.n / tile.threads
-    last = each_thread / (tile.split if in_cluster else 1) * costs.store * resident
+    own_results = each_thread / (tile.split if in_cluster else 1)
+    operations += PASSED if is_rolled(tile, operations) else 0.0
+    last = own_results * (costs.store * resident + _of_a_result(operations, tile.threads // 32 * resident, device))
     meeting = 0.0
     if in_cluster:
         meeting = costs.cluster + tile.split * costs.cluster_part + each_thread * costs.add_remote_part
@@ -108,6 +139,11 @@ def _by_groups(
         apart = device.costs.tensor_tile
         meeting = apart.split + tile.split * each_thread * apart.add_part
     return turns * (costs.start + first + rounds * step + last) + meeting
+
+
+def _of_a_result(operations: float, warps: int, device: Device) -> float:
+    """Cycles of ``operations`` on a result of a thread: a multiprocessor issues those of four warps at once."""
+    return operations * device.costs.group_tile.operation * ceil(warps / SCHEDULERS)
 
 
 def _turns(tile: TensorTile, groups: int, device: Device) -> tuple[int, int]:

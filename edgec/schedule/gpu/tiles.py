@@ -61,19 +61,28 @@ def tile_for(
     constant: bool = False,
     name: str | None = None,
     piece: int = 16,
+    operations: float = 0.0,
 ) -> AnyTile:
     """The tile and the split that are called ``name``, else those with the least predicted cycles."""
-    found = tiles_for(batches, rows, columns, depth, device, element, constant, piece)
+    found = tiles_for(batches, rows, columns, depth, device, element, constant, piece, operations)
     return next((tile for tile in found if tile.name == name), found[0])
 
 
 def tiles_for(
-    batches: int, rows: int, columns: int, depth: int, device: Device, element: str, constant: bool, piece: int = 16
+    batches: int,
+    rows: int,
+    columns: int,
+    depth: int,
+    device: Device,
+    element: str,
+    constant: bool,
+    piece: int = 16,
+    operations: float = 0.0,
 ) -> list[AnyTile]:
     """All tiles and splits of a product, by predicted cycles; ``element`` "s8" is that of int8.
 
     A ``constant`` L may be stored tile by tile. ``piece`` adjacent bytes of S are one copy; 0 where its elements are
-    computed.
+    computed. So many ``operations`` follow for each result.
     """
     found = [
         replace(offer, split=split)
@@ -84,7 +93,7 @@ def tiles_for(
         for split in SPLITS
         if split == 1 or depth // split >= 2 * offer.k
     ]
-    return sorted(found, key=lambda tile: cycles(tile, batches, rows, columns, depth, device, piece))
+    return sorted(found, key=lambda tile: cycles(tile, batches, rows, columns, depth, device, piece, operations))
 
 
 def offers(columns: int, depth: int, device: Device, element: str, constant: bool) -> Iterator[AnyTile]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import inf
 from typing import ClassVar
 
 from edgec.ir.nest import is_fixed
@@ -16,6 +17,9 @@ from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce, threads_of
 from edgec.schedule.gpu.vector import GpuVector
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Kernel, Program, Schedule
+
+#: Kernels of a launch at most: each has its parameters, its code and its shared memory.
+MOST = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +48,17 @@ class GpuTogether(Schedule):
         return self.kernels
 
 
-def together(program: Program) -> Program:
-    """The program with neighbors of one kind in one launch where neither writes what another one touches."""
+def together(program: Program, room: float = inf) -> Program:
+    """The program with neighbors of one kind in one launch where neither writes what another one touches.
+
+    Maps and reductions of a launch have at most ``room`` thread blocks.
+    """
     groups: list[list[Kernel]] = []
     for kernel in program.kernels:
-        kind = _kind(kernel)
-        if kind and groups and all(_kind(k) == kind and _are_apart(kernel, k, program) for k in groups[-1]):
-            groups[-1].append(kernel)
+        kind, last = _kind(kernel), groups[-1] if groups else []
+        joins = kind and 0 < len(last) < MOST and all(_kind(k) == kind and _are_apart(kernel, k, program) for k in last)
+        if joins and sum(map(loop_groups, (*last, kernel))) <= room:
+            last.append(kernel)
         else:
             groups.append([kernel])
     return replace(program, kernels=tuple(joined(g) if len(g) > 1 else g[0] for g in groups))
@@ -67,10 +75,18 @@ def _kind(kernel: Kernel) -> tuple[str, int] | None:
     return ("loops", threads_of(schedule)) if is_known else None
 
 
+def loop_groups(kernel: Kernel) -> int:
+    """Thread blocks of maps and reductions in a launch; 0 of other kernels."""
+    record = kernel.schedule
+    if isinstance(record, GpuTogether):
+        return sum(map(loop_groups, record.kernels))
+    return record.groups if isinstance(record, (GpuMap, GpuReduce)) else 0
+
+
 def _are_apart(one: Kernel, other: Kernel, program: Program) -> bool:
-    """May two kernels run at the same time?"""
-    meets = (meet(one.writes, b, program) for b in other.touches)
-    return not any(meets) and not any(meet(other.writes, b, program) for b in one.touches)
+    """May two kernels run at the same time? Two that write one buffer, and do not read it, write different parts."""
+    meets = (meet(k.writes, b, program) for k, o in ((one, other), (other, one)) for b in o.touches[:-1])
+    return not any(meets) and (one.writes is other.writes or not meet(one.writes, other.writes, program))
 
 
 def meet(a: Buffer, b: Buffer, program: Program) -> bool:

@@ -27,13 +27,13 @@ def tile_cycles(params: GpuKernel, device: Device) -> dict[str, float]:
     inner, kind = params.m if turns else params.k, params.types[0] if params.is_integer else ""
     piece = pieces(params.s, inner, params.columns, device, kind)
     sizes = (params.batches, params.rows, params.columns, params.depth)
-    found = tiles_for(*sizes, device, element, constant, piece)
+    operations = params.operations
+    found = tiles_for(*sizes, device, element, constant, piece, operations)
     if is_two_of_four(params.offer):
         kind = element or multiplied(device)
-        found = sorted(
-            [*found, *sparse_tiles_for(*sizes, device, kind, piece)], key=lambda t: cycles(t, *sizes, device, piece)
-        )
-    return {tile.name: cycles(tile, *sizes, device, piece) for tile in found}
+        found += sparse_tiles_for(*sizes, device, kind, piece)
+    prices = {tile.name: cycles(tile, *sizes, device, piece, operations) for tile in found}
+    return dict(sorted(prices.items(), key=lambda one: one[1]))
 
 
 def proposed(params: GpuKernel, device: Device) -> list[str]:

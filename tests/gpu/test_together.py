@@ -1,0 +1,91 @@
+"""Maps and reductions that do not wait for one another in one launch of CUDA, in emulation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from chance import SEED
+from emulated import Emulated, emulate
+from small_graphs import arrays, graph, layernorm, number, to_bytes, value, weights
+
+from edgec import ops
+from edgec.device.device import Device
+from edgec.device.load import load_device
+from edgec.fuse import plan
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph
+from edgec.schedule.build import schedule
+from edgec.schedule.gpu.together import MOST, GpuTogether
+from edgec.schedule.options import ScheduleOptions
+
+
+def _device(multiprocessors: int = 132) -> Device:
+    device = load_device("cuda_sm90")
+    return replace(device, gpu=replace(device.gpu, multiprocessors=multiprocessors))
+
+
+def _launches(made: Graph, device: Device) -> list[int]:
+    """Kernels of each launch."""
+    kernels = schedule(plan(made, gpu=True), device, ScheduleOptions(fp32_blocks=0)).kernels
+    return [len(k.schedule.kernels) if isinstance(k.schedule, GpuTogether) else 1 for k in kernels]
+
+
+def _normalized(rows: int) -> Graph:
+    row = layernorm(ops.node("matmul", value("x", rows, 16), weights(16, 96)), 1)
+    multiplied = ops.node("matmul", ops.node("cast", to_bytes(row), to="f32"), weights(96, 24))
+    return graph(multiplied, ops.node("matmul", row, weights(96, 24)))
+
+
+def _turned() -> Graph:
+    """Two ends of an array that change places, element by element changed: parts of one buffer."""
+    x = value("x", 40, 96)
+    ends = [ops.node("slice", x, starts=(k, 0), steps=(1, 1), shape=(40 - 17 if k else 17, 96)) for k in (17, 0)]
+    ends = [ops.node(f, end) for f, end in zip(("tanh", "sigmoid"), ends)]
+    return graph(ops.node("matmul", ops.node("concat", *ends, axis=0), weights(96, 24)))
+
+
+def _holds(made: Graph, folder: Path) -> None:
+    network = emulate({"net": made}, folder, _device())["net"]
+    assert isinstance(network, Emulated)
+    given = arrays(made, SEED)
+    want = evaluate.run(made, given)
+    for port, got in network(given).items():
+        assert np.abs(got - want[port]).max() <= 1e-4 * np.abs(want[port]).max(), port
+
+
+def test_two_kernels_of_one_row_share_a_launch(tmp_path: Path) -> None:
+    made = _normalized(37)
+    assert _launches(made, _device()).count(2) == 1
+    _holds(made, tmp_path)
+
+
+def test_parts_of_a_buffer_share_a_launch(tmp_path: Path) -> None:
+    made = _turned()
+    assert _launches(made, _device())[0] == 2
+    _holds(made, tmp_path)
+
+
+def test_large_kernels_are_launches_of_their_own() -> None:
+    assert max(_launches(_normalized(4096), _device(multiprocessors=1))) == 1
+
+
+def test_a_launch_has_so_many_kernels() -> None:
+    x = value("x", 4, 96)
+    made = graph(*(ops.node("mul", x, number(float(k))) for k in range(2, 2 + 2 * MOST)))
+    assert _launches(made, _device()) == [MOST, MOST]
+
+
+def test_what_reads_the_other_waits_for_it() -> None:
+    x = value("x", 40, 96)
+    total = ops.node("reduce", x, combine="add", axes=(1,))
+    made = graph(ops.node("reduce", ops.node("mul", total, total), combine="max", axes=(0,)))
+    assert max(_launches(made, _device())) == 1
+
+
+def test_levels_have_launches_of_their_own() -> None:
+    made = _normalized(37)
+    planned = plan(made, gpu=True)
+    kernels = schedule(planned, _device(), ScheduleOptions(fp32_blocks=0, in_levels=True)).kernels
+    assert sum(len(k.steps) for k in kernels) == sum(_launches(made, _device()))
