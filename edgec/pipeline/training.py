@@ -30,6 +30,7 @@ from edgec.options.training import Training as Asked
 from edgec.pipeline.batch import Importer, OneByOne, batched, meeting
 from edgec.pipeline.context import Context
 from edgec.pipeline.micro_batches import SLACK, counts, fewest, largest, portion, updating_last
+from edgec.pipeline.replicas import in_replicas
 from edgec.pipeline.run import STAGES, Run, run
 from edgec.pipeline.run import Step as Done
 from edgec.pipeline.striped import in_fitting_stripes
@@ -68,6 +69,7 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     begun = time.perf_counter()
     step, stepping = _stepping(step, parsed, chosen, asked, context)
     stepping = _fitted(step, stepping, context)
+    stepping, replicas = in_replicas(step, stepping, context)
     _hold_ram(ram_of(stepping, step), parsed, asked, context)
     program, taught = sharing(_program(done), stepping)
     said = {**asked.said, "trained": ", ".join(printable(w.name) for w in weights if w.kind != STATISTIC)}
@@ -80,7 +82,10 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     places = step.joined.places if step.joined is not None else {}
     statistics = tuple(w.name for w in weights if w.kind == STATISTIC)
     runs = step.micro.count if step.micro is not None else 1
-    taught_by = Training(taught, values, step.classes, asked.optimizer.lr, said, model, own, places, statistics, runs)
+    taught_by = Training(
+        taught, values, step.classes, asked.optimizer.lr, said, model, own, places, statistics, runs, replicas,
+        step.early if replicas is not None else frozenset(),
+    )  # fmt: skip
     program = replace(program, training=taught_by)
     spent = time.perf_counter() - begun
     emit = STAGES[-1]
