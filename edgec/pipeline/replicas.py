@@ -9,7 +9,7 @@ a result, and that of threads does not. What only the last micro-batch does runs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -24,27 +24,32 @@ from edgec.schedule.thread_count import meeting_cycles, work_cycles
 
 #: Arenas, sums and state together take so many times the state at most, or so many bytes.
 SHARE, SMALL = 3, 16 << 20
-#: The part of the predicted time that replicas must save.
-GAIN = 0.1
+#: The part of the predicted time that replicas must save: for so many times the state, and for so few bytes.
+GAIN, LEAST = 0.25, 0.1
+
+Made = tuple[Step, Program]
 
 
-def in_replicas(step: Step, shared: Program, context: Context) -> tuple[Program, Replicas | None]:
-    """The program of a step in micro-batches, and its replicas; the ``shared`` one and None where threads had better
-    share its kernels."""
+def in_replicas(
+    whole: Made, context: Context, divided: Callable[[], Made | None]
+) -> tuple[Step, Program, Replicas | None]:
+    """A step with its program, and the replicas of it; as it was, without replicas, where threads had better share its
+    kernels. A step that takes its batch as a ``whole`` may be ``divided`` into as many micro-batches as threads."""
     options = context.options
-    if step.micro is None or options.threads == 1 or options.device.language != "c" or options.room:
-        return shared, None
-    early = early_states(shared, step)
-    count = best_count(step.micro.count, early, shared, options.threads, options.device) if early else 1
-    if count == 1:
-        return shared, None
+    if options.threads == 1 or options.device.language != "c" or options.room:
+        return *whole, None
+    parts = whole if whole[0].micro is not None else divided()
+    count = best_count(*whole, *parts, options.threads, options.device) if parts is not None else 1
+    if parts is None or count == 1:
+        return *whole, None
+    step, _ = parts
     alone = replace(context, options=replace(options, threads=1))
     program = updating_last(Trials(step, alone).least(), step)
     sums = sum(_whole(b.bytes) for b in early_states(program, step))
-    replicas = Replicas(count, _whole(program.arena_bytes), _whole(program.arena_bytes) + sums)
     if not sums or not is_kept(program, late_kernels(program, step)):
-        return shared, None
-    return replace(program, arena_bytes=replicas.bytes), replicas
+        return *whole, None
+    replicas = Replicas(count, _whole(program.arena_bytes), _whole(program.arena_bytes) + sums)
+    return step, replace(program, arena_bytes=replicas.bytes), replicas
 
 
 def early_states(program: Program, step: Step) -> Sequence[Buffer]:
@@ -58,20 +63,25 @@ def early_states(program: Program, step: Step) -> Sequence[Buffer]:
     return found if is_one and all(b.dtype == "f32" for b in found) else ()
 
 
-def best_count(micro_batches: int, early: Sequence[Buffer], shared: Program, threads: int, device: Device) -> int:
-    """The number of replicas that takes least, of those that memory allows; 1 where sharing kernels takes less."""
-    work = work_cycles(shared.graph, device)
-    each = work
+def best_count(whole: Step, shared: Program, part: Step, program: Program, threads: int, device: Device) -> int:
+    """The number of replicas that takes least, of those that memory allows; 1 where sharing kernels takes less.
+
+    ``program`` is that of a micro-batch, ``shared`` the one whose kernels threads would share.
+    """
+    assert part.micro is not None
+    early, work, runs = early_states(program, part), work_cycles(program.graph, device), part.micro.count
+    together = work_cycles(shared.graph, device)
     if shared.threads > 1:
         read = sum(b.bytes for k in shared.kernels for b in dict.fromkeys(k.reads) if b.space == "arena")
-        each = work / threads + meeting_cycles(len(shared.kernels), read, device, threads)
-    sums, state = sum(b.bytes for b in early), sum(b.bytes for b in shared.states.values())
-    best, least = 1, micro_batches * each * (1 - GAIN)
-    for count in range(2, min(threads, micro_batches) + 1):
-        if state + count * shared.arena_bytes + (count - 1) * sums > max(SHARE * state, SMALL):
-            break
-        cycles = ceil(micro_batches / count) * work + count * sums / device.costs.kernel.memory_bytes
-        if cycles < least:
+        together = together / threads + meeting_cycles(len(shared.kernels), read, device, threads)
+    together *= whole.micro.count if whole.micro is not None else 1
+    sums, state = sum(b.bytes for b in early), sum(b.bytes for b in program.states.values())
+    best, least = 1, together
+    for count in range(2, min(threads, runs) + 1) if early else ():
+        memory = state + count * program.arena_bytes + (count - 1) * sums
+        cycles = ceil(runs / count) * work + count * sums / device.costs.kernel.memory_bytes
+        saved = LEAST if memory <= SMALL else GAIN if memory <= SHARE * state else 1.0
+        if cycles < min(least, together * (1 - saved)):
             best, least = count, cycles
     return best
 
