@@ -1,18 +1,25 @@
 """Gain of a second thread, kernel by kernel, and what limits it.
 
     python -m benchmarks.cpu.threads MODEL.onnx [--threads 2] [--top 20] [--loss cross_entropy] [--compiler KIND]
+        [--under COMMAND]
 
-With --loss it is the training step of the model. Runs on one thread and on all are in turns. A thread's work in a
-kernel ends where it enters the next barrier, and the rest is waiting. What a kernel takes beyond its part of the time
-on one thread is in three columns: ``uneven``, what the longest share has beyond the mean; ``slower``, what the shares
-take together beyond the work on one thread (memory, and what lies in the cache of another core); ``meeting``, the rest:
-barriers, and the wait for a thread that was late at the one before.
+With --loss it is the training step of the model. Runs on one thread and on all are in turns, and times are low
+percentiles. First come those of whole runs, beside what the machine itself gains: multiply-adds, and reading as many
+bytes as the network has. Then kernels, from a build with clocks: a thread's work in a kernel ends where it enters the
+next barrier, and the rest is waiting. What a kernel takes beyond its part of the time on one thread is in three
+columns: ``uneven``, what the longest share has beyond the mean; ``slower``, what the shares take together beyond the
+work on one thread (memory, and what lies in the cache of another core); ``meeting``, the rest: barriers, and the wait
+for a thread that was late at the one before. Replicas of a step share no kernels, and have whole runs alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import json
+import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,19 +31,23 @@ from typing import Any
 import numpy as np
 
 import edgec
+from benchmarks.cpu import peak
 from benchmarks.cpu.kernels import details
 from benchmarks.engines.engines import Edgec
 from edgec.artifact.folder import read_lock
 from edgec.artifact.trainer import Trainer
-from edgec.bench.turns import pinned
+from edgec.bench.turns import pinned, take_turns
 from edgec.check.training import batch_of
 from edgec.device.load import load_device
 from edgec.device.toolchain import compile_shared, pick_compiler
 from edgec.execute.samples import random_inputs
+from edgec.progress import silent
 from edgec.schedule.program import Kernel
 
 #: Of the times of runs: what other work of the machine has lengthened is left out.
 PERCENTILE = 20
+#: Bytes that the machine reads at least, beside which starting threads is nothing.
+LEAST = 64 << 20
 #: Of every thread: when each kernel began, and how long the thread waited in it; a run ends with the number of kernels.
 _SOURCE = """\
 #include <time.h>
@@ -99,36 +110,74 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--loss", help="of the training step to measure")
     p.add_argument("--optimizer", default="sgd:lr=0.01,momentum=0.9")
     p.add_argument("--compiler")
+    p.add_argument("--under", type=shlex.split, default=[], metavar="COMMAND", help="run measurements under a command")
+    p.add_argument("--measure", nargs=2, type=Path, metavar=("FOLDER", "FILE"), help=argparse.SUPPRESS)
     options = p.parse_args(arguments)
+    if options.measure:
+        folder, result = options.measure
+        result.write_text(json.dumps(measured(options, folder)))
+        return 0
     with TemporaryDirectory(prefix="edgec-threads-") as temporary:
-        rows = measured(options, Path(temporary))
-    show(options, rows)
+        show(options, Path(temporary))
     return 0
 
 
-def measured(options: argparse.Namespace, folder: Path) -> list[Row]:
-    """The kernels of the network, or of its step, with their times."""
+def show(options: argparse.Namespace, folder: Path) -> None:
+    """Build, measure in a process of its own, and print."""
     given = options.model.with_suffix(".in.npz")
     arrays = dict(np.load(given)) if given.is_file() else {}
     training = {"loss": options.loss, "optimizer": options.optimizer} if options.loss else {}
     built = edgec.build(
-        options.model, folder / "net", compile=False, threads=options.threads,
+        options.model, folder / "net", threads=options.threads, compiler=options.compiler,
         shapes={} if training else {name: a.shape for name, a in arrays.items()}, **training,
     )  # fmt: skip
-    program = built.program.training.step if built.program.training else built.program
-    instrument(built.folder, len(program.kernels), options.threads, options.compiler)
-    runs = {t: _stepped(built.folder, t) for t in (1, options.threads)} if training else {}
-    for t in (1, options.threads) if not training else ():
-        inputs = arrays or random_inputs(built.stages.graph, 0)
-        net = Edgec(built.folder, t, inputs, {})
-        runs[t] = net.bound(), net.net._library
+    if not training:
+        np.savez(folder / "inputs.npz", **(arrays or random_inputs(built.stages.graph, 0)))
+    taught = built.program.training
+    program = taught.step if taught is not None else built.program
+    has_kernels = program.threads > 1
+    if has_kernels:
+        shutil.copytree(built.folder, folder / "clocked")
+        instrument(folder / "clocked", len(program.kernels), options.threads, options.compiler)
+    result, words = folder / "times.json", [*sys.argv[1:], "--measure", str(folder)]
+    subprocess.run([*options.under, sys.executable, "-m", __spec__.name, *words, str(result)], check=True)
+    found = json.loads(result.read_text())
+    whole, machine = found["whole"], found["machine"]
+    replicas = f" in {taught.replicas.count} replicas" if taught is not None and taught.replicas is not None else ""
+    print(
+        f"{options.model.stem}{' step' if training else ''}: {whole[0]:.4g} ms on one thread, {whole[1]:.4g} on "
+        f"{options.threads}{replicas}: {whole[0] / whole[1]:.2f}x; "
+        f"the machine gains {machine[0]:.2f}x in multiply-adds, {machine[1]:.2f}x in reading {found['mib']:.4g} MiB"
+    )
+    if has_kernels:
+        alone, together, shares = found["alone"], found["together"], found["shares"]
+        table([Row(k, kernel, alone[k], together[k], tuple(s[k] for s in shares))
+               for k, kernel in enumerate(program.kernels)], options.top)  # fmt: skip
+
+
+def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Milliseconds of whole runs on one thread and on all, what the machine gains, and times of kernels."""
+    device, lock = load_device("host"), read_lock(folder / "net")
+    compiler, counts = pick_compiler(device, options.compiler), (1, options.threads)
+    facts = lock["training"] if options.loss else lock
+    size = int(facts["arena_bytes"]) + int(facts["state_bytes"] if options.loss else facts["weights_bytes"])
+    size = max(size, LEAST)
+    rates = [[peak.gflops(device, compiler, t), peak.read_speed(device, compiler, t, size)] for t in counts]
+    runs = {t: _run_of(options, folder, "net", t) for t in counts}
     with pinned(options.threads):
-        times = _times(runs, len(program.kernels), options.runs)
-    alone, together = times[1][1][0], times[options.threads]
-    return [
-        Row(k, kernel, alone[k], together[0][k], tuple(share[k] for share in together[1]))
-        for k, kernel in enumerate(program.kernels)
-    ]
+        times = take_turns([runs[t][0] for t in counts], 0.02 * options.runs, 8, silent)
+        found: dict[str, Any] = {
+            "whole": [float(np.percentile(t, PERCENTILE)) * 1e3 for t in times],
+            "machine": [together / alone for alone, together in zip(*rates)],
+            "mib": size / (1 << 20),
+        }
+        if (folder / "clocked").is_dir():
+            clocked = {t: _run_of(options, folder, "clocked", t) for t in counts}
+            kernels = json.loads((folder / "clocked" / "kernels.json").read_text())
+            taken = _times(clocked, kernels, options.runs)
+            found |= {"alone": taken[1][0].tolist(), "together": taken[options.threads][0].tolist()}
+            found["shares"] = taken[options.threads][1].tolist()
+    return found
 
 
 def instrument(folder: Path, kernels: int, threads: int, compiler: str | None) -> None:
@@ -144,19 +193,22 @@ def instrument(folder: Path, kernels: int, threads: int, compiler: str | None) -
         head = '#include "ec_pool.h"\n'
         declared = "extern void edgec_barrier(struct ec_pool *pool, int thread);\n"
         source.write_text(text.replace(head, head + declared))
+    (folder / "kernels.json").write_text(str(kernels))
     output = folder / f"lib{lock['name']}.so"
-    if "ec_pool_barrier" not in (folder / "ec_pool.h").read_text():
-        raise SystemExit("the network is built for one thread")
     compile_shared(
         pick_compiler(device, compiler), device, [*sources, clock], output, include=[folder], defines=["EC_PROFILE"]
     )
 
 
-def _stepped(folder: Path, threads: int) -> tuple[Callable[[], object], Any]:
-    """A step of the training at a learning rate of 0, and the library that it runs in."""
-    trainer = Trainer(folder, threads)
-    batch = batch_of(trainer, 0)
-    return lambda: trainer.step(*batch, learning_rate=0.0), trainer.network.library
+def _run_of(options: argparse.Namespace, folder: Path, name: str, threads: int) -> tuple[Callable[[], object], Any]:
+    """A run of the network, or a step at a learning rate of 0, and the library that it runs in."""
+    if options.loss:
+        trainer = Trainer(folder / name, threads)
+        batch = batch_of(trainer, 0)
+        return lambda: trainer.step(*batch, learning_rate=0.0), trainer.network.library
+    with np.load(folder / "inputs.npz") as inputs:
+        net = Edgec(folder / name, threads, dict(inputs), {})
+    return net.bound(), net.net._library
 
 
 def _times(runs: dict[int, tuple[Callable[[], object], Any]], kernels: int, count: int) -> dict[int, Any]:
@@ -180,16 +232,15 @@ def _times(runs: dict[int, tuple[Callable[[], object], Any]], kernels: int, coun
     return found
 
 
-def show(options: argparse.Namespace, rows: list[Row]) -> None:
+def table(rows: list[Row], top: int) -> None:
     alone, together = sum(r.alone for r in rows), sum(r.together for r in rows)
     print(
-        f"{options.model.stem}{' step' if options.loss else ''}: {alone / 1e3:.4g} ms in {len(rows)} kernels on one "
-        f"thread, {together / 1e3:.4g} on {options.threads}: {alone / together:.2f}x; lost "
-        f"{sum(r.lost for r in rows) / together:.1%}: uneven {sum(r.uneven for r in rows) / together:.1%}, "
+        f"{len(rows)} kernels take {alone / 1e3:.4g} ms on one thread, {together / 1e3:.4g} on all; of that "
+        f"{sum(r.lost for r in rows) / together:.1%} is lost: uneven {sum(r.uneven for r in rows) / together:.1%}, "
         f"slower {sum(r.slower for r in rows) / together:.1%}, meeting {sum(r.meeting for r in rows) / together:.1%}"
     )
     print(f"{'lost us':>8} {'alone':>8} {'all':>8} {'gain':>5} {'uneven':>7} {'slower':>7} {'meeting':>7}  kernel")
-    for r in sorted(rows, key=lambda r: -r.lost)[: options.top]:
+    for r in sorted(rows, key=lambda r: -r.lost)[:top]:
         print(
             f"{r.lost:8.1f} {r.alone:8.1f} {r.together:8.1f} {r.alone / max(r.together, 1e-3):5.2f} {r.uneven:7.1f} "
             f"{r.slower:7.1f} {r.meeting:7.1f}  {r.number} {r.kernel.template}: {details(r.kernel)}"
