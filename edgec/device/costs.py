@@ -76,7 +76,9 @@ class ThreadCosts:
     wake: float
     """Waking the other threads once a run."""
     barrier: float
-    """A barrier, with the data that the next kernel needs from the cache of another core."""
+    """A barrier, until all threads are at work again."""
+    exchange: float
+    """Bytes a cycle from the cache of another core, which has just written them."""
     fmas: float
     """Multiply-adds of vectors that a core does in a cycle at best."""
     bytes: float

@@ -104,6 +104,7 @@ def files(
     values["tells"] = tells = finals(program) if language.name == "c" else {}
     values["has_board"] = device.has_board
     values["has_pool"] = has_pool = device.hosted or program.threads > 1
+    values["most_threads"] = program.threads if program.training is None else program.training.most_threads(program)
     values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
     values["cross"] = cross_options(device)
     types = {b: p.ctype for p, (_, b, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}

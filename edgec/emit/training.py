@@ -13,6 +13,7 @@ from edgec.device.device import Device
 from edgec.emit.beside import FilesBeside, files_beside
 from edgec.emit.interface import Port, described
 from edgec.emit.language import language_of
+from edgec.emit.replicas import early_piece, late_calls, values_of
 from edgec.emit.trained_state import Held, StateLayout, described_port
 from edgec.emit.weights import Weights
 from edgec.errors import UsageError
@@ -47,19 +48,30 @@ def training_files(
     flags, free = (free[-2:], free[:-2]) if runs > 1 else ([], free)
     *given, target, rate = free
     inputs_of = {b: n for n, b, _ in training.step.inputs}
-    arguments = [_pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in step["inputs"]]
-    on_device = language.name != "c"
-    arguments[step["inputs"].index(rate)] = "training->rate" if on_device else "&rate"
+    replicas, early = training.replicas, (0, 0)
+    if replicas is not None:
+        early = early_piece(places[n] for n in training.early)
+
+    def pointer(name: str, port: Port, is_read: bool) -> str:
+        at = early[0] if replicas is not None and name in training.early else None
+        return _pointer(places[name], port, is_read, at)
+
+    arguments = [pointer(p.onnx_name, p, True) if p.onnx_name in places else p.name for p in step["inputs"]]
+    on_device, batch = language.name != "c", "batch->" if replicas is not None else ""
+    arguments[step["inputs"].index(rate)] = "training->rate" if on_device else f"&{batch}rate"
     for flag, place in zip(flags, ("first", "last")):
         arguments[step["inputs"].index(flag)] = f"&is_{place}"
     if runs > 1:
         for p in (*given, target):
-            arguments[step["inputs"].index(p)] = f"{p.name} + run * {p.elements}"
+            arguments[step["inputs"].index(p)] = f"{batch}{p.name} + run * {p.elements}"
         given, target = [_batch_of(p, runs) for p in given], _batch_of(target, runs)
     #  The first outputs; all others are next values of states.
-    arguments += ["training->loss", "training->broken"] if on_device else ["loss", "&broken"]
+    told = ["batch->losses + run", "&batch->broken"] if replicas is not None else ["loss", "&broken"]
+    arguments += ["training->loss", "training->broken"] if on_device else told
     for port, (_, buffer, _) in list(zip(step["outputs"], training.step.outputs))[2:]:
-        arguments.append(_pointer(places[inputs_of[training.step.states[buffer]]], port, False))
+        arguments.append(pointer(inputs_of[training.step.states[buffer]], port, False))
+    last = next((b for n, b, _ in training.step.inputs if flags and n == flags[1].onnx_name), None)
+    late = late_calls(training.step, step["sources"], last) if replicas is not None and last is not None else []
     more = {
         **values, **step, "shares_weights": name, "model": None, "network": name, "NETWORK": name.upper(),
         "single": None, "decoder": None,
@@ -67,7 +79,7 @@ def training_files(
         "given": given, "target": target, "micro_batches": runs, "classes": training.classes,
         "flag": flags[0] if flags else None,
         "rate": f"{np.float32(training.rate)!s}f", "said": training.said,
-        "step_arguments": arguments,
+        "step_arguments": arguments, **values_of(replicas, early, late, runs),
         "run_inputs": values["inputs"], "run_outputs": values["outputs"],
         "run_arguments": [
             _pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in values["inputs"]
@@ -78,7 +90,8 @@ def training_files(
     entry = {
         **training.said, "state_bytes": state.size, "trained_bytes": state.trained_bytes,
         "arena_bytes": training.step.arena_bytes, "kernels": len(training.step.kernels),
-        "micro_batches": runs, "classes": training.classes, "learning_rate": training.rate,
+        "micro_batches": runs, "replicas": replicas.count if replicas is not None else 1,
+        "classes": training.classes, "learning_rate": training.rate,
         "inputs": [described_port(p) for p in given], "target": described_port(target), "state": state.described,
         "statistics": list(training.statistics),
     }  # fmt: skip
@@ -96,7 +109,8 @@ def _batch_of(port: Port, runs: int) -> Port:
     return Port(port.name, port.onnx_name, Type(port.dtype, (rows * runs, *rest)))
 
 
-def _pointer(held: Held, port: Port, is_read: bool) -> str:
-    """A piece of the state as an argument in C."""
+def _pointer(held: Held, port: Port, is_read: bool, early: int | None = None) -> str:
+    """A piece of the state as an argument in C; of the sums of a replica, which lie in the state from ``early`` on."""
     const = "const " if is_read else ""
-    return f"({const}{port.ctype} *)({const}void *)(held + {held.at})"
+    place = f"held + {held.at}" if early is None else f"sums + {held.at - early}"
+    return f"({const}{port.ctype} *)({const}void *)({place})"

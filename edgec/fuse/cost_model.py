@@ -115,6 +115,12 @@ class CostModel:
         costs = self.device.costs if self.device is not None else usual_costs()
         return 0.0 if self.on_gpu else costs.threads.barrier / (costs.kernel.clock_ghz * 1e9)
 
+    def exchange(self, moved: int, threads: int) -> float:
+        """Seconds of threads of a CPU that read bytes of which each has written as many as any other."""
+        costs = self.device.costs if self.device is not None else usual_costs()
+        per_thread = moved / threads * (1 - 1 / threads)
+        return per_thread / (costs.threads.exchange * costs.kernel.clock_ghz * 1e9)
+
     def seconds_of_writing(self, moved: int) -> float:
         """Seconds of a CPU for bytes that are only written: those around a value, say."""
         return moved / self._near

@@ -5,6 +5,10 @@ mean over a whole picture would leave all others idle, as would the normalizatio
 divided along a dimension: the partial results are as many as keep every thread busy, and a second, short reduction
 combines them. Whether that pays is a choice by price: it has one more kernel, and what was one kernel along a row is
 several.
+
+Means of channels have results for all threads of a processor. But what is before them, and behind them in networks that
+weigh channels by such a mean, is divided by rows of the picture: a thread that adds up some channels reads what others
+have just written. Partial sums of rows are added up where the rows are.
 """
 
 from __future__ import annotations
@@ -50,10 +54,11 @@ Shapes = tuple[Shape, Shape]
 
 
 class Parts(NamedTuple):
-    """Partial results of a reduction: the fewest that pay, and times that is best."""
+    """Partial results of a reduction: the fewest that pay, times that is best, and whether each has several rows."""
 
     fewest: int
     each: int
+    in_rows: bool = False
 
 
 def in_two_stages(graph: Graph, prices: BlockCosts, units: int) -> tuple[Graph, list[Choice]]:
@@ -69,11 +74,12 @@ def in_two_stages(graph: Graph, prices: BlockCosts, units: int) -> tuple[Graph, 
     users, choices = graph.users(), list[Choice]()
     taken: set[Node] = set()
     shapes: set[Shapes] = set()
-    for row in _rows(graph, units):
+    for row in _rows(graph, units, prices.model.on_gpu):
         variants: dict[str, list[Block]] = {AT_ONCE: [], IN_TWO: []}
         for node in row:
-            x, found = node.args[0], _divided(_on(_source(node.args[0]), node), parts)
-            if found is None or (len(users[x]) > 1 and _is_costly(x) and units <= 2 * node.type.elements):
+            x, found = node.args[0], _divided(_on(_source(node.args[0]), node), _parts_of(node, parts, units))
+            is_again = len(users[x]) > 1 and _is_costly(x) and not _is_of_channels(node, units)
+            if found is None or (is_again and units <= 2 * node.type.elements):
                 break  # what is computed twice by all would take as long as once by few
             variants[AT_ONCE].append(_block(node))
             variants[IN_TWO] += map(_block, found[:2])
@@ -82,13 +88,18 @@ def in_two_stages(graph: Graph, prices: BlockCosts, units: int) -> tuple[Graph, 
             if choices[-1].taken.name == IN_TWO:
                 taken.update(row)
                 shapes.update((_source(n.args[0]).type.shape, n.args[0].type.shape) for n in row)
-    return (_rebuilt(graph, taken, shapes, parts) if taken else graph), choices
+    return (_rebuilt(graph, taken, shapes, parts, units) if taken else graph), choices
 
 
-def _rows(graph: Graph, units: int) -> list[list[Node]]:
-    """Reductions to fewer results than units, those of one row together: one depends on another and has its terms."""
+def _rows(graph: Graph, units: int, on_gpu: bool) -> list[list[Node]]:
+    """Reductions to fewer results than units, those of one row together: one depends on another and has its terms.
+
+    On a processor sums of channels too, each by itself.
+    """
     rows: dict[Node, list[Node]] = {}
     for node in graph.operations():
+        if not on_gpu and _is_of_channels(node, units):
+            rows[node] = [node]
         if not _is_alone(node, units):
             continue
         shapes, stack, seen = (node.type.shape, node.args[0].type.shape), [node.args[0]], set[Node]()
@@ -104,13 +115,14 @@ def _rows(graph: Graph, units: int) -> list[list[Node]]:
     return [*{id(row): row for row in rows.values()}.values()]
 
 
-def _rebuilt(graph: Graph, taken: Collection[Node], shapes: Collection[Shapes], parts: Parts) -> Graph:
+def _rebuilt(graph: Graph, taken: Collection[Node], shapes: Collection[Shapes], parts: Parts, units: int) -> Graph:
     """The graph with ``taken`` in two stages. What was reshaped for them, of ``shapes``, is computed as it was before:
     its dimensions are then those of its readers."""
 
     def change(old: Node, args: tuple[Node, ...]) -> Node:
         if old in taken:
-            found = _divided(_on(args[0].args[0] if _is_reshaped(args[0], shapes) else args[0], old), parts)
+            x = args[0].args[0] if _is_reshaped(args[0], shapes) else args[0]
+            found = _divided(_on(x, old), _parts_of(old, parts, units))
             assert found is not None
             return _shaped(found[-1], old.type.shape)
         if old.op == "reshape" and args[0].op == "reshape" and args != old.args:
@@ -147,6 +159,33 @@ def _is_alone(node: Node, units: int) -> bool:
     if node.op != "reduce" or not node.args[0].type.is_fixed or is_static(node):
         return False
     return node.type.elements < units
+
+
+def _is_of_channels(node: Node, units: int) -> bool:
+    """Is a node a sum of each channel of a picture that a window over each channel made, to a result for all units?"""
+    if node.op != "reduce" or node.attributes["combine"] != "add" or not is_float(node.type.dtype):
+        return False
+    x = node.args[0]
+    if not x.type.is_fixed or node.attributes["axes"] != (*range(2, x.type.rank),) or x.type.rank < 4:
+        return False
+    if node.type.elements < units or node.type.elements != x.type.bounds[1]:
+        return False
+    for _ in range(REACH):
+        if x.op == "pool" or (x.op == "conv" and x.attributes["groups"] == node.type.elements):
+            return True
+        alike = [a for a in x.args if not a.is_const and a.type.shape == x.type.shape]
+        if not alike or not classify.is_elementwise(x):
+            return False
+        x = alike[0]
+    return False
+
+
+def _parts_of(node: Node, parts: Parts, units: int) -> Parts:
+    """The partial results of a reduction: of a sum of channels, parts of each for all units, in whole rows.
+
+    Several of them are one: terms of a single row would be neighbors in memory, and channels lie apart then.
+    """
+    return Parts(units * node.type.elements, parts.each, True) if _is_of_channels(node, units) else parts
 
 
 def _source(x: Node) -> Node:
@@ -191,7 +230,9 @@ def _seconds(model: CostModel, units: int, block: Block) -> float:
     """Seconds of a reduction of which each result is the work of one of ``units``."""
     results, device = block.output.type.elements, model.device
     if device is None or not model.on_gpu:
-        return model.rates.launch + model.barrier + max(model.limits(block)) / min(units, results)
+        is_across = _is_of_channels(block.nodes[0], units)
+        seconds = model.rates.launch + model.barrier + max(model.limits(block)) / min(units, results)
+        return seconds + is_across * model.exchange(block.nodes[0].args[0].type.bytes, units)
     rounds = ceil(block.nodes[0].args[0].type.elements / results / LOADED) * ceil(results / units)
     waiting = rounds * device.costs.tensor_tile.copy_latency / (device.gpu.clock_mhz * 1e6)
     return model.rates.launch + max(waiting, model.limits(block)[1])
@@ -217,8 +258,9 @@ def _divided(node: Node, parts: Parts) -> tuple[Node, Node, Node] | None:
     if is_float(node.type.dtype) and DTYPES[node.type.dtype].itemsize < 4:
         x = ops.node("cast", x, to="f32")
     whole = [axes[:k] for k in range(1, len(axes))] + [(d,) for d in axes[1:] if len(axes) > 1]
-    kept = [part for part in whole if fewest <= prod(bounds[d] for d in part) <= most]
-    first = next(((d, n) for d in axes if (n := _equal(bounds[d], fewest, most, parts.each)) is not None), None)
+    kept = [part for part in whole if fewest <= prod(bounds[d] for d in part) <= most and not parts.in_rows]
+    cut = [(d, most) for d in axes] if not parts.in_rows else [(axes[0], min(most, bounds[axes[0]] // 2))]
+    first = next(((d, n) for d, limit in cut if (n := _equal(bounds[d], fewest, limit, parts.each)) is not None), None)
     in_rows = [part for part in kept if part == axes[: len(part)]]
     if in_rows or (kept and (first is None or first[0] != axes[0])):
         distances = {part: abs(prod(bounds[d] for d in part) - parts.each * fewest) for part in kept}

@@ -30,13 +30,14 @@ from edgec.options.training import Training as Asked
 from edgec.pipeline.batch import Importer, OneByOne, batched, meeting
 from edgec.pipeline.context import Context
 from edgec.pipeline.micro_batches import SLACK, counts, fewest, largest, portion, updating_last
+from edgec.pipeline.replicas import in_replicas
 from edgec.pipeline.run import STAGES, Run, run
 from edgec.pipeline.run import Step as Done
 from edgec.pipeline.striped import in_fitting_stripes
 from edgec.pipeline.trials import Trials, planned, ram_of, tried
 from edgec.schedule.gpu.attention_gradients import largest_head
 from edgec.schedule.known import Known
-from edgec.schedule.program import Program, Training
+from edgec.schedule.program import Program, Replicas, Training
 from edgec.schedule.sharing import sharing
 from edgec.text import printable
 
@@ -66,7 +67,7 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     is_one_by_one = step.micro is not None
     done = run(opened, context, until="schedule")
     begun = time.perf_counter()
-    step, stepping = _stepping(step, parsed, chosen, asked, context)
+    step, stepping, replicas = _stepping(step, parsed, chosen, asked, context)
     stepping = _fitted(step, stepping, context)
     _hold_ram(ram_of(stepping, step), parsed, asked, context)
     program, taught = sharing(_program(done), stepping)
@@ -80,7 +81,10 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     places = step.joined.places if step.joined is not None else {}
     statistics = tuple(w.name for w in weights if w.kind == STATISTIC)
     runs = step.micro.count if step.micro is not None else 1
-    taught_by = Training(taught, values, step.classes, asked.optimizer.lr, said, model, own, places, statistics, runs)
+    taught_by = Training(
+        taught, values, step.classes, asked.optimizer.lr, said, model, own, places, statistics, runs, replicas,
+        step.early if replicas is not None else frozenset(),
+    )  # fmt: skip
     program = replace(program, training=taught_by)
     spent = time.perf_counter() - begun
     emit = STAGES[-1]
@@ -115,11 +119,11 @@ def _hold_ram(needed: int, parsed: Model, asked: Asked, context: Context) -> Non
 
 def _stepping(
     step: Step, parsed: Model, weights: Sequence[Weight], asked: Asked, context: Context
-) -> tuple[Step, Program]:
-    """The step in as many micro-batches as its memory asks for, and its program."""
+) -> tuple[Step, Program, Replicas | None]:
+    """The step in as many micro-batches as its memory asks for, its program, and how many of it threads run at once."""
     trials, room, inputs = Trials(step, context), context.options.room, [n.type.shape for n in step.graph.inputs]
     if step.micro is not None:
-        return step, updating_last(trials.least(), step)
+        return in_replicas((step, updating_last(trials.least(), step)), context, lambda: None)
     batch = int(inputs[0][0]) if inputs and inputs[0] else 1
     kept = sum(n.type.bytes for n in step.graph.inputs if n.attributes["name"] in step.states)
     small: dict[int, tuple[Step, Program] | None] = {}
@@ -139,7 +143,7 @@ def _stepping(
         part = of(counts(batch, threads)[-1]) if program is None else None
         # the step as a whole takes more than so many bytes: does it take more than the smallest part of it does?
         if part is not None and trials.program(max(most, part[1].arena_bytes + SLACK)) is None:
-            return part
+            return in_replicas(part, context, lambda: None)
     found = step, program or trials.least()
     count = fewest(batch, found[1], sum(b.bytes for b in found[1].states.values()))
     for runs in [n for n in counts(batch, 1) if n >= count]:
@@ -148,7 +152,7 @@ def _stepping(
         part = of(runs)
         if part is not None and ram_of(part[1], part[0]) < ram_of(found[1], found[0]):
             found = part
-    return found
+    return in_replicas(found, context, lambda: of(threads) if may_divide and batch % threads == 0 else None)
 
 
 def _fitted(step: Step, program: Program, context: Context) -> Program:

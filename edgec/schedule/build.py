@@ -303,7 +303,7 @@ def kernel_of(
 
         def request(weights: Weights) -> Request:
             flat = flatten(block, views, weights, reading, in_panel)
-            flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels)
+            flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels, threads=options.threads)
             return Request(block, flat, device, weights, options.numeric, variant, options.threads, options.scratch)
 
         if options.known is None or panels:

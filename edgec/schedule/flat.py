@@ -82,6 +82,7 @@ class Flat:
     tile: tuple[int, int] | None = None  # rows and vectors of a product, where somebody decided them
     micro_kernels: tuple[str, ...] = ()  # of a user's own, that a product may take
     decided: tuple[str, ...] = ()  # further decisions about a product, as words (`contract.decisions`)
+    threads: int = 1  # that tasks are divided among
 
     @property
     def addresses(self) -> list[Expr]:

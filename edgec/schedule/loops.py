@@ -323,7 +323,7 @@ def merge_reductions(flat: Flat) -> Flat:
             where = [load.args[0] for load in X.loads(inner)]
         return X.reduce(e.value[0], loops, inner)
 
-    return Flat(flat.loops, X.transform(flat.body, change), flat.store, flat.address)
+    return replace(flat, body=X.transform(flat.body, change))
 
 
 def _neighbors(loops: Sequence[Expr], where: Sequence[Expr], fixed: frozenset[Expr]) -> tuple[Expr, Expr] | None:

@@ -13,6 +13,8 @@ from itertools import product
 from math import prod
 from typing import ClassVar
 
+import numpy as np
+
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
@@ -20,6 +22,7 @@ from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import is_vectorizable
 from edgec.schedule.added import Added
 from edgec.schedule.contract.parts import TERMS, Parts, even_parts
+from edgec.schedule.division import is_worth, most_even, parts
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import are_few_gathered, merge_reductions, repacked
 from edgec.schedule.program import BlockSchedule, Buffer
@@ -49,6 +52,7 @@ class Sweep(BlockSchedule):
     body: Expr
     store: Buffer
     address: Expr
+    vectors: int  # of a task
 
     @property
     def task_loops(self) -> tuple[Expr, ...]:
@@ -58,12 +62,6 @@ class Sweep(BlockSchedule):
     def at_once(self) -> int:
         """Results of a tile."""
         return prod(count for _, count in self.tile)
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of a task."""
-        floats = 2 * LINE if most(self.n) >= 4 * LINE else LINE
-        return min(max(1, floats // self.lanes), -(-most(self.n) // self.lanes))
 
     @property
     def parts(self) -> Parts:
@@ -111,7 +109,18 @@ def sweep(flat: Flat, device: Device, weights: Weights) -> Sweep | None:
     return Sweep(
         loops, n, device.vector_lanes, tile, _as_stored(names, term), term, total,
         X.substitute(body, {reduction: total}), flat.store, flat.address,
+        _vectors(n, results // prod(count for _, count in tile), terms * results, device, flat.threads),
     )  # fmt: skip
+
+
+def _vectors(n: Expr, tiles: int, steps: int, device: Device, threads: int) -> int:
+    """Vectors of a task of one of so many tiles: whole lines of the cache, as even shares as these give."""
+    line, columns = max(1, LINE // device.vector_lanes), -(-most(n) // device.vector_lanes)
+    usual = min(2 * line if most(n) >= 4 * LINE else line, columns)
+    if not is_worth(steps * columns / 2, device, threads):
+        return usual
+    sizes = [usual, *([line] if line < usual else [])]
+    return most_even(((size, np.tile(parts(columns, size), tiles)) for size in sizes), threads)
 
 
 def _lanes(reduction: Expr, flat: Flat) -> Expr | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from edgec.device.device import Device
 from edgec.fuse import Plan
+from edgec.ir.graph import Graph
 from edgec.rewrite.measure import total
 
 
@@ -15,7 +16,21 @@ def thread_count(plan: Plan, device: Device, threads: int) -> int:
     """The number of threads to build for, at most ``threads``: all of them, or one where sharing costs more."""
     if threads == 1 or device.is_gpu:
         return threads
-    cost, costs = total(plan.graph), device.costs.threads
-    cycles = cost.flops / (2 * costs.fmas * device.vector_lanes) + cost.bytes / costs.bytes
-    saved = cycles * (1 - 1 / threads)
-    return threads if saved > costs.wake + costs.barrier * len(plan.blocks) else 1
+    read = sum(n.type.bytes for b in plan.blocks for n in b.inputs if not n.is_const and n.op != "input")
+    lost = device.costs.threads.wake + meeting_cycles(len(plan.blocks), read, device, threads)
+    return threads if work_cycles(plan.graph, device) * (1 - 1 / threads) > lost else 1
+
+
+def work_cycles(graph: Graph, device: Device) -> float:
+    """Cycles that a graph takes at best on one thread."""
+    cost, costs = total(graph), device.costs.threads
+    return cost.flops / (2 * costs.fmas * device.vector_lanes) + cost.bytes / costs.bytes
+
+
+def meeting_cycles(kernels: int, read_bytes: int, device: Device, threads: int) -> float:
+    """Cycles that ``threads`` lose where they share every kernel: barriers, and reading what others wrote.
+
+    ``read_bytes`` are those that kernels read of one another's results, of which every thread has written a part.
+    """
+    costs = device.costs.threads
+    return costs.barrier * kernels + read_bytes / threads * (1 - 1 / threads) / costs.exchange

@@ -7,9 +7,12 @@ columns, so that every access is one of a whole vector.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 from typing import ClassVar
+
+import numpy as np
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
@@ -17,6 +20,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.lanes import NARROWEST
 from edgec.ir.nest import coefficient, most
 from edgec.ir.vector import always_computed, is_vectorizable
+from edgec.schedule.division import is_worth, most_even, parts, uneven
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import repacked
 from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
@@ -24,6 +28,8 @@ from edgec.schedule.tables import with_tables
 
 #: Blocks of one task along the loop of its loads: what is read of a row lies in neighboring lines.
 BLOCKS = 4
+#: The longest share over the mean up to which blocks are not divided along their stores.
+EVEN = 1.05
 
 
 @dataclass(frozen=True)
@@ -39,15 +45,12 @@ class Transpose(BlockSchedule):
     turned: tuple[Expr, ...]
     store: Buffer
     address: Expr
+    chunk: int  # iterations of ``m`` in one task
+    columns: int  # those of ``n``
 
     @property
     def task_loops(self) -> tuple[Expr, ...]:
         return self.loops
-
-    @property
-    def chunk(self) -> int:
-        """Iterations of ``m`` in one task."""
-        return self.lanes * BLOCKS
 
     @property
     def describe(self) -> str:
@@ -93,4 +96,22 @@ def transpose(flat: Flat, device: Device, weights: Weights) -> Transpose | None:
         return None
     loops = [v for v in flat.loops if v is not n and v is not m]
     loops.sort(key=lambda v: -(coefficient(flat.address, v) or 0))
-    return Transpose(tuple(loops), m, n, device.vector_lanes, body, turned, flat.store, flat.address)
+    return Transpose(
+        tuple(loops), m, n, device.vector_lanes, body, turned, flat.store, flat.address,
+        *_task(loops, m, n, device, flat.threads),
+    )  # fmt: skip
+
+
+def _task(loops: Sequence[Expr], m: Expr, n: Expr, device: Device, threads: int) -> tuple[int, int]:
+    """Iterations of m and n in a task: all of n, unless shares of blocks along m alone are of very different sizes."""
+    lanes, around = device.vector_lanes, prod(map(most, loops))
+    if not is_worth(most(m) * most(n) * around * 4 / device.costs.kernel.memory_bytes, device, threads):
+        return lanes * BLOCKS, most(n)
+
+    def tasks(blocks: int, columns: int) -> np.ndarray:
+        return np.tile(np.outer(parts(most(n), columns), parts(most(m), lanes * blocks)).ravel(), around)
+
+    part = min(most(n), ceil(ceil(most(n) / threads) / lanes) * lanes)
+    columns = most(n) if uneven(tasks(BLOCKS, most(n)), threads) <= EVEN else part
+    blocks = most_even(((size, tasks(size, columns)) for size in range(BLOCKS, 0, -1)), threads)
+    return lanes * blocks, columns

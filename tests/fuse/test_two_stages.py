@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chance import RANDOM
-from compiled import compile_graphs, target
+from compiled import compile_graphs, program_of, target
 from emulated import emulate
-from small_graphs import graph, number, softmax, value
+from small_graphs import arrays, conv, doubled, graph, number, pad, relu, silu, softmax, value, weights
 
 from edgec import ops
 from edgec.device.load import load_device
@@ -178,3 +178,56 @@ def test_terms_on_a_gpu_are_neighbors() -> None:
         assert [c.taken.name for c in choices] == [IN_TWO]
         first = next(n for n in made.operations() if n.op == "reduce")
         assert first.attributes["axes"] == axes, device
+
+
+def weighed(channels: int, size: int, groups: int) -> Graph:
+    """What a convolution in groups made, its channels weighed by their own means."""
+    x = relu(conv(pad(value("x", 1, channels, size, size), 1, 1), weights(channels, channels // groups, 3, 3),
+                  groups=groups))  # fmt: skip
+    means = ops.node("reshape", reduced(x, 2, 3), shape=(1, channels, 1, 1))
+    return graph(ops.node("mul", x, silu(ops.node("mul", means, number(1 / size**2)))))
+
+
+def test_channels_are_added_up_where_rows_are_computed() -> None:
+    """By whole rows, a part for each thread at least, so that no thread reads all that the others have written."""
+    costs = BlockCosts(CostModel(DEVICE))
+    for size, units in ((56, 2), (28, 4), (30, 3)):
+        made, choices = in_two_stages(weighed(48, size, 48), costs, units)
+        assert [c.taken.name for c in choices] == [IN_TWO]
+        first, second = (n for n in made.operations() if n.op == "reduce")
+        parts = first.type.bounds[2]
+        assert first.args[0].type.bounds == (1, 48, parts, size // parts, size) and first.attributes["axes"] == (3, 4)
+        assert units <= parts <= size // 2 and second.type.elements == 48
+
+
+def test_channels_that_threads_divide_stay_together() -> None:
+    """On one thread, of small pictures, and behind a product, whose columns threads share."""
+    costs = BlockCosts(CostModel(DEVICE))
+    for given, units in ((weighed(48, 56, 48), 1), (weighed(48, 7, 48), 2), (weighed(48, 56, 1), 2)):
+        assert in_two_stages(given, costs, units)[0] is given
+    given = weighed(256, 56, 256)
+    assert in_two_stages(given, BlockCosts(CostModel(load_device("cuda_sm90"))), 132)[0] is given
+
+
+def test_sums_of_channels_take_no_other_layout() -> None:
+    """Kernels go on along channels: nothing is turned, and the second stage is in the kernel that weighs them."""
+    for units in (2, 4):
+        program = program_of(in_two_stages(weighed(48, 56, 48), BlockCosts(CostModel(DEVICE)), units)[0], DEVICE)
+        kinds = [step.template for kernel in program.kernels for step in kernel.steps]
+        assert len([k for k in program.kernels if "map over [28]" in k.describe]) == 1
+        assert kinds.count("transpose") <= 2  # the picture at either end
+
+
+def test_weighed_channels_on_any_number_of_threads(tmp_path: Path) -> None:
+    costs, host = BlockCosts(CostModel(DEVICE)), target("host")
+    sizes = ((48, 56), (20, 30), (33, 28))
+    made = {f"{c} x {n}": in_two_stages(weighed(c, n, c), costs, 4)[0] for c, n in sizes}
+    assert all(sum(n.op == "reduce" for n in g.operations()) == 2 for g in made.values())
+    for name, network in compile_graphs(made, tmp_path, flags=host.flags, device=host.device, threads=4).items():
+        assert not isinstance(network, Exception), network
+        given = arrays(made[name], 3)
+        alone = network(given)["y0"]
+        exact = run(doubled(made[name]), {k: v.astype(np.float64) for k, v in given.items()})["y0"]
+        assert np.abs(alone - exact).max() < 1e-5 * np.abs(exact).max()
+        for threads in (2, 3, 4):
+            np.testing.assert_array_equal(network(given, threads)["y0"], alone, err_msg=name)

@@ -138,7 +138,7 @@ def test_a_mistake_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 def answer(network: Graph, inputs: dict[str, np.ndarray], folder: Path) -> np.ndarray:
     folder.mkdir()
-    (made,) = compile_graphs({"it": network}, folder).values()
+    (made,) = compile_graphs({"it": network}, folder, threads=1).values()
     assert isinstance(made, Compiled)
     (found,) = made(inputs).values()
     return found

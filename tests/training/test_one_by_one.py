@@ -14,7 +14,7 @@ from trained_models import floats
 
 import edgec
 from edgec import Trainer
-from edgec.check.training import check_training
+from edgec.check.training import batch_of, check_training
 from edgec.errors import EdgecError, UsageError
 from edgec.frontend.values import Value
 from edgec.ir import registry
@@ -154,3 +154,18 @@ def test_a_sample_that_is_refused_leaves_the_next_step_right(tmp_path: Path) -> 
         trainer.step(x, target)
         for name, w in trainer.weights.items():
             np.testing.assert_array_equal(w, wanted[name])
+
+
+@pytest.mark.parametrize("optimizer", [SGD, "sgd:lr=0.1,momentum=0.9,clip=0.1", ADAM])
+def test_threads_take_whole_samples(optimizer: str, tmp_path: Path) -> None:
+    """Moments take in their gradients, or sums beside moments do: one thread and two give the same bits."""
+    network = attention(SHAPES["one by one"])
+    built = edgec.build(network, tmp_path / "out", batch=3, threads=2, loss="mse", optimizer=optimizer)
+    assert built.program.training is not None and built.program.training.replicas is not None
+    with Trainer(built.folder) as alone, Trainer(built.folder, 2) as other:
+        assert check_training(alone, vs=None, steps=3).ok
+        alone.reset()
+        for k in range(3):
+            batch = batch_of(alone, k)
+            assert alone.step(*batch) == other.step(*batch)
+        assert all(np.array_equal(value, other.state[name]) for name, value in alone.state.items())

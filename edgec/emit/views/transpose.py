@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from edgec.emit import c_lanes
-from edgec.emit.c_expression import Printer
+from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_text import advanced
 from edgec.emit.views.base import Loop, LoopedView
 from edgec.ir import expr as X
@@ -44,7 +44,25 @@ class TransposeView(LoopedView):
 
     @property
     def task_loops(self) -> list[Loop]:
-        return [*self.outer, Loop("start", X.plain(-(-self.m_extent // self.chunk)), step=self.chunk)]
+        rows = Loop("start", X.plain(-(-self.m_extent // self.chunk)), step=self.chunk)
+        if not self.is_cut:
+            return [*self.outer, rows]
+        columns = self.params.columns
+        return [*self.outer, Loop("column", X.plain(-(-self.n_extent // columns)), step=columns), rows]
+
+    @property
+    def is_cut(self) -> bool:
+        """Has a task only a part of the loop along which it stores?"""
+        return self.params.columns < most(self.params.n)
+
+    @property
+    def first_column(self) -> str:
+        return "column" if self.is_cut else "0"
+
+    @property
+    def column_end(self) -> str:
+        end = extent_text(self.n_extent)
+        return f"ec_min_int(column + {self.params.columns}, {end})" if self.is_cut else end
 
     @property
     def has_full(self) -> bool:

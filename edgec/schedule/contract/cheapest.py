@@ -123,7 +123,7 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
         vectors, device.vector_lanes, 1, False, micro.name, dots, o.window, device.unroll, fp16, panel_dtype,
         bias, parts_of_long([*map(most, k)]) if micro.rounds_sums and micro.order is None else None,
         magnitudes=o.magnitudes, ahead=ahead_of(s, k, device) if micro is FMA and fp16 is None else 0,
-    ), device)  # fmt: skip
+    ), device, o.flat.threads)  # fmt: skip
     return found if 4 * found.panel_floats <= PACK_LIMIT_BYTES else None
 
 
@@ -138,5 +138,6 @@ def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) 
     else:
         row_step = max((bytes_along(e, o.m) for e in X.loads(s)), default=0)
         far = o.mode == "direct" and reads_far(o.l, o.k, device)
-        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro, far)
+        around = prod(map(most, o.outer))
+        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro, far, o.flat.threads, around)
     return rows, vectors * micro.columns

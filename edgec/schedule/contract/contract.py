@@ -36,6 +36,7 @@ from edgec.schedule.contract.panels import PackedBlocks, in_panels, packed_block
 from edgec.schedule.contract.parts import TERMS, Parts
 from edgec.schedule.contract.passes import tasks_of_pass
 from edgec.schedule.contract.tiles import chunk_of, tile_costs, tiles_of_one_vector
+from edgec.schedule.division import is_worth, most_even, parts
 from edgec.schedule.flat import Weights, evaluate_over
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import bytes_along
@@ -240,9 +241,9 @@ class Contract(BlockSchedule):
         return X.plain(-(-self.tiles // self.tile_chunk))
 
 
-def swept(c: Contract, device: Device) -> Contract:
+def swept(c: Contract, device: Device, threads: int = 1) -> Contract:
     """The contraction with row tiles and panels of a task, and their loop, by its tile: what is swept again stays in
-    cache."""
+    cache, and ``threads`` have shares that are as even as can be."""
     steps, step_bytes = _steps(c), DTYPES[c.panel_dtype].itemsize
     tiles, panels = ceil(most(c.m) / c.rows), ceil(most(c.n) / c.width)
     panel_bytes, weight_bytes = c.width * steps * step_bytes, most(c.n) * steps * step_bytes
@@ -254,10 +255,21 @@ def swept(c: Contract, device: Device) -> Contract:
         around = prod(map(most, c.outer))
         chunk = chunk_of(tiles, c.rows * c.sums, steps, ceil(panels / group), around, by_rows)
         found = replace(c, tile_chunk=chunk, panel_first=is_far, together=0, panel_group=group)
+        if is_worth(most(c.m) * most(c.n) * steps * around / (2 * device.vector_lanes), device, threads):
+            sizes = ((size, _tasks(found, size)) for size in range(chunk, 0, -1))
+            found = replace(found, tile_chunk=most_even(sizes, threads))
         found = replace(found, together=_together(found, device))
         if group == 1 or found.together or c.long is None:
             break
     return found
+
+
+def _tasks(c: Contract, chunk: int) -> np.ndarray:
+    """Results of each task, in order, where a task has up to so many row tiles."""
+    of_panel = np.tile(parts(most(c.m), chunk * c.rows), prod(most(v) for v in c.outer if v not in c.panel_outer))
+    widths = parts(most(c.n), c.width * c.panel_group)
+    tasks = np.outer(widths, of_panel) if c.panel_first else np.outer(of_panel, widths)
+    return np.tile(tasks.ravel(), prod(map(most, c.panel_outer)))
 
 
 def _group(c: Contract, device: Device) -> int:

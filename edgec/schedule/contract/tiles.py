@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from math import ceil
 
+import numpy as np
+
 from edgec.device.device import Device
 from edgec.errors import UsageError
 from edgec.schedule.contract.micro_kernel import MicroKernel
 from edgec.schedule.contract.micro_kernels.fma import FMA
+from edgec.schedule.division import parts, uneven
 
 #: Cycles that a load of a step takes where a long L is read in place, from the second-level cache.
 IN_PLACE_CYCLES = 0.25
 #: The share by which a product in several panels, which threads share, may take longer than in one.
 SHARED = 0.05
+#: Tiles of a thread from which on its share is about as long as any other.
+FEW = 64
 
 
 def tile_shape(
@@ -24,6 +29,8 @@ def tile_shape(
     sums: int = 1,
     micro: MicroKernel = FMA,
     in_place: bool = False,
+    threads: int = 1,
+    around: int = 1,
 ) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
 
@@ -35,15 +42,29 @@ def tile_shape(
     streams from the second at about half a line a cycle, for every tile anew; one beyond that, from memory.
     ``row_step`` is how many bytes of S lie between rows. For a micro-kernel of cores that run in order,
     ``in_order_step`` is the cost of a step. A long L that is ``in_place`` is read past the first-level cache.
+    Several ``threads`` wait for the longest share of the tiles, of so many products ``around``.
     """
     if (alone := tiles_of_one_vector(m, device, sums, micro)) is not None:
         return alone
     found = tile_costs(m, n, k, device, row_step, sums, micro, in_place)
     cost, *_, rows, vectors = min(found)
     columns = ceil(n / device.vector_lanes)
-    if m == 1 and vectors == columns:  # what one thread would do alone is shared where it takes hardly longer
+    if threads > 1:
+        longest = [(t[0] * around * _uneven(m, columns, t[3], t[4], around, threads), t) for t in found]
+        usual = next(share for share, t in longest if t[3:] == (rows, vectors))
+        least, best = min(longest)
+        if usual - least > threads * device.costs.threads.barrier:
+            *_, rows, vectors = best
+    elif m == 1 and vectors == columns:  # what one thread would do alone is shared where it takes hardly longer
         *_, vectors = min((t for t in found if t[0] <= cost * (1 + SHARED)), key=lambda t: (t[4] == columns, t))
     return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
+
+
+def _uneven(m: int, columns: int, rows: int, vectors: int, around: int, threads: int) -> float:
+    """The longest share of the tiles of products over the mean; 1 where each has many."""
+    if around * ceil(m / rows) * ceil(columns / vectors) > FEW * threads:
+        return 1.0
+    return uneven(np.tile(np.outer(parts(columns, vectors), parts(m, rows)).ravel(), around), threads)
 
 
 def tiles_of_one_vector(m: int, device: Device, sums: int, micro: MicroKernel) -> tuple[int, int] | None:

@@ -24,19 +24,15 @@ from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import is_vectorizable
 from edgec.schedule.contract.cook_toom import PAIRS, Toom
 from edgec.schedule.contract.epilogue import Around, around_sum, over_lanes
-from edgec.schedule.contract.tiles import tile_shape
-from edgec.schedule.contract.winograd_forms import Form, Side, Window, cycles_of_form, streaming
-from edgec.schedule.contract.winograd_weights import (
-    PACKED,
-    RunTimeWeights,
-    pack_cycles,
-    part_of,
-    run_time_weights,
-    transformed,
-)
+from edgec.schedule.contract.winograd_forms import Form, Side, Tiling, Window, cycles_of_form, streaming
+from edgec.schedule.contract.winograd_weights import PACKED, RunTimeWeights, pack_cycles, run_time_weights, transformed
+from edgec.schedule.division import is_worth
 from edgec.schedule.flat import Flat, Weights, is_constant, merge_loops, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import memory_type
+
+#: Ways to tile whose blocks and panels are compared, where threads share them.
+REFINED = 3
 
 
 @dataclass(frozen=True)
@@ -188,7 +184,7 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
         direct = _direct_cycles(p.flat, p.taps, p.n, device, is_twice)
         if ranked and (at_run := ranked[0].at_run) is not None and at_run.blocks.stride != 1:  # it packs weights too
             direct += pack_cycles(at_run) / at_run.count * prod(map(most, p.taps)) * most(p.n)
-        ranked = [f for f in ranked if f.cycles < direct]
+        ranked = [f for f in ranked if f.cycles < direct / p.flat.threads]
     if not ranked:
         return None
     best = ranked[0]
@@ -310,37 +306,25 @@ def _pairs(flat: Flat, s: Expr, taps: tuple[Expr, ...]) -> list[tuple[Expr, Expr
 
 
 def _ranked(p: _Parts, device: Device) -> list[Form]:
-    """Every way to tile, the cheapest first."""
-    found = []
+    """Every way to tile, the cheapest first; the first few as threads share them best."""
+    found, threads = [], p.flat.threads
     for sides in _candidates(p.flat, p.s, p.taps, p.n, p.windows):
         k = _remaining(p.s, p.taps, sides)
         if not k or coefficient(p.s.args[0], k[-1]) != 1 or most(k[-1]) < 4 or not prod(map(most, k)):
             continue
-        outer = prod(most(v) for v in p.flat.loops if v is not p.n and all(v is not t.loop for t in sides))
-        tiles = outer * prod(side.tiles for side in sides)
-        points = prod(side.toom.inputs for side in sides)
-        depth = prod(most(v) for v in k)
-        block = _block(tiles, points, depth, not is_constant(p.l), device)
-        rows, vectors = tile_shape(block, most(p.n), depth, device)
-        form = Form(0.0, sides, block, rows, vectors)
+        at_run = None
         if not is_constant(p.l):
             at_run = run_time_weights(p.l, tuple(side.tap for side in sides), k, p.n)
             if at_run is None:
                 continue
-            part = part_of(depth, points, vectors * device.vector_lanes, device)
-            form = replace(form, at_run=replace(at_run, part=part))
-        found.append(replace(form, cycles=cycles_of_form(form, tiles, depth, most(p.n), device)))
-    return sorted(found, key=lambda form: form.cycles)
-
-
-def _block(tiles: int, points: int, depth: int, is_again: bool, device: Device) -> int:
-    """Tiles of a block, as even as possible: half of the second-level cache holds its transformed input.
-
-    Fewer than 28 would read the weights too often for what they are used for, more than 56 gained nothing. It is 56
-    where weights are transformed again (``is_again``) for every block.
-    """
-    limit = 56 if is_again else min(max(28, device.l2_bytes // 2 // (points * depth * 4)), 56)
-    return ceil(tiles / ceil(tiles / limit))
+        outer = prod(most(v) for v in p.flat.loops if v is not p.n and all(v is not t.loop for t in sides))
+        tiles = outer * prod(side.tiles for side in sides)
+        tiling = Tiling(sides, tiles, prod(most(v) for v in k), most(p.n), at_run)
+        found.append((tiling.usual(device, threads), tiling))
+    found.sort(key=lambda pair: pair[0].cycles)
+    is_shared = bool(found) and is_worth(found[0][0].cycles * threads, device, threads)
+    shared = [tiling.shared(form, device, threads) for form, tiling in found[:REFINED]] if is_shared else []
+    return sorted([*shared, *(form for form, _ in found[len(shared) :])], key=lambda form: form.cycles)
 
 
 def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, is_twice: bool) -> float:
