@@ -39,6 +39,7 @@ from edgec.ir.sizes import dimensions, named
 from edgec.options.cores import cores_text
 from edgec.resources import data_folder
 from edgec.schedule.program import Program
+from edgec.schedule.thread_count import most_threads
 from edgec.version import __version__
 
 #: Headers that generated sources include, and thus no names for a project: its own header would hide them.
@@ -104,7 +105,7 @@ def files(
     values["tells"] = tells = finals(program) if language.name == "c" else {}
     values["has_board"] = device.has_board
     values["has_pool"] = has_pool = device.hosted or program.threads > 1
-    values["most_threads"] = program.threads if program.training is None else program.training.most_threads(program)
+    values["most_threads"] = program.threads if program.training is None else most_threads(program, program.training)
     values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
     values["cross"] = cross_options(device)
     types = {b: p.ctype for p, (_, b, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}

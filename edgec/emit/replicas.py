@@ -9,7 +9,8 @@ from typing import Any
 from edgec.emit.barriers import Barriers
 from edgec.emit.source import Sources
 from edgec.emit.trained_state import Held
-from edgec.schedule.program import Buffer, Program, Replicas
+from edgec.schedule.program import Buffer, Program
+from edgec.schedule.replicas import Replicas
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from edgec.pipeline.context import Context
 from edgec.pipeline.micro_batches import updating_last
 from edgec.pipeline.trials import Trials
 from edgec.schedule.memory import ALIGNMENT
-from edgec.schedule.program import Buffer, Kernel, Program, Replicas
+from edgec.schedule.program import Buffer, Kernel, Program
+from edgec.schedule.replicas import Replicas
 from edgec.schedule.thread_count import meeting_cycles, work_cycles
 
 #: Arenas, sums and state together take so many times the state at most, or so many bytes.

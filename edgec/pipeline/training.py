@@ -37,7 +37,8 @@ from edgec.pipeline.striped import in_fitting_stripes
 from edgec.pipeline.trials import Trials, planned, ram_of, tried
 from edgec.schedule.gpu.attention_gradients import largest_head
 from edgec.schedule.known import Known
-from edgec.schedule.program import Program, Replicas, Training
+from edgec.schedule.program import Program, Training
+from edgec.schedule.replicas import Replicas
 from edgec.schedule.sharing import sharing
 from edgec.text import printable
 

@@ -303,7 +303,8 @@ def kernel_of(
 
         def request(weights: Weights) -> Request:
             flat = flatten(block, views, weights, reading, in_panel)
-            flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels, threads=options.threads)
+            threads = 1 if device.is_gpu else options.threads
+            flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels, threads=threads)
             return Request(block, flat, device, weights, options.numeric, variant, options.threads, options.scratch)
 
         if options.known is None or panels:

@@ -22,6 +22,7 @@ from edgec.ir.nest import most
 from edgec.ir.sizes import NO_SIZES, Sizes, shape_at
 from edgec.ir.types import DTYPES
 from edgec.schedule.offer import SparseOffer
+from edgec.schedule.replicas import Replicas
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,12 +182,9 @@ class Nest:
 
     @staticmethod
     def over(
-        levels: Iterable[Sequence[Expr]],
-        bodies: tuple[Expr, ...],
-        accumulates: bool = False,
-        known: tuple[Expr, ...] = (),
-        lane: Expr | None = None,
-    ) -> Nest:
+        levels: Iterable[Sequence[Expr]], bodies: tuple[Expr, ...], accumulates: bool = False,
+        known: tuple[Expr, ...] = (), lane: Expr | None = None,
+    ) -> Nest:  # fmt: skip
         """A nest of loops that run over all of their iterations."""
         each = tuple(Level(tuple(loops), prod(map(most, loops))) for loops in levels)
         return Nest(each, bodies, accumulates, known, lane)
@@ -400,28 +398,3 @@ class Training:
     micro_batches: int = 1  # runs of the step's program that a batch takes
     replicas: Replicas | None = None  # of its program, that threads run side by side
     early: frozenset[str] = frozenset()  # names of the states that change with every micro-batch
-
-    def most_threads(self, network: Program) -> int:
-        """The largest number of threads of the ``network`` and of a step."""
-        return max(network.threads, self.step.threads, self.replicas.count if self.replicas is not None else 1)
-
-
-@dataclass(frozen=True)
-class Replicas:
-    """Runs of a step's program for one thread, so many at a time, on other micro-batches.
-
-    Each has an arena; between two of them are the sums of gradients of the second, ``stride`` bytes together.
-    """
-
-    count: int
-    arena_bytes: int
-    stride: int
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all arenas and sums, of which the first replica has none."""
-        return self.arena_bytes + (self.count - 1) * self.stride
-
-    def first_of(self, replica: int, micro_batches: int) -> int:
-        """The number of the first micro-batch of a replica; those of one follow each other."""
-        return micro_batches * replica // self.count

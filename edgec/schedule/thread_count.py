@@ -10,6 +10,7 @@ from edgec.device.device import Device
 from edgec.fuse import Plan
 from edgec.ir.graph import Graph
 from edgec.rewrite.measure import total
+from edgec.schedule.program import Program, Training
 
 
 def thread_count(plan: Plan, device: Device, threads: int) -> int:
@@ -19,6 +20,11 @@ def thread_count(plan: Plan, device: Device, threads: int) -> int:
     read = sum(n.type.bytes for b in plan.blocks for n in b.inputs if not n.is_const and n.op != "input")
     lost = device.costs.threads.wake + meeting_cycles(len(plan.blocks), read, device, threads)
     return threads if work_cycles(plan.graph, device) * (1 - 1 / threads) > lost else 1
+
+
+def most_threads(network: Program, training: Training) -> int:
+    """The largest number of threads of a ``network`` and of the steps that train it."""
+    return max(network.threads, training.step.threads, training.replicas.count if training.replicas is not None else 1)
 
 
 def work_cycles(graph: Graph, device: Device) -> float:

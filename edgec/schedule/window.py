@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import ceil, prod
 from typing import ClassVar
 
 import numpy as np
@@ -19,8 +19,9 @@ from edgec.ir.types import FLOATS
 from edgec.ir.vector import is_vectorizable
 from edgec.schedule.added import Added
 from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue
-from edgec.schedule.contract.fp16_sums import taps_in_fp16
+from edgec.schedule.contract.fp16_sums import COLUMNS, taps_in_fp16
 from edgec.schedule.contract.int8_dot import Taps, taps_of
+from edgec.schedule.division import TASK, is_worth, parts, uneven
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import are_few_gathered, lanes_of_reductions, repacked
 from edgec.schedule.program import BlockSchedule, Buffer
@@ -53,6 +54,8 @@ class Window(BlockSchedule):
     in_fp16: bool = False  # two neighboring lanes in 32 bits: products are added up in fp16
     end: Fp16Epilogue | None = None  # and so is what follows them
     group: int = 1  # channels that read the same; lanes are of several groups
+    columns: int = 0  # iterations of ``n`` in a task, where that makes even shares; 0: all
+    columns_first: bool = False  # the loop over these tasks is the outermost; else it is the innermost
 
     @property
     def task_loops(self) -> tuple[Expr, ...]:
@@ -105,12 +108,12 @@ def window(flat: Flat, device: Device, weights: Weights, group: int = 1) -> Wind
     flat = merge_loops(flat)
     (reduction,) = (e for e in X.walk(flat.body) if e.op == "reduce")
     lanes = [v for v in flat.loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
-    taps = prod(v.extent for v in reduction.value[1])
+    count = prod(v.extent for v in reduction.value[1])
     if (
         not lanes
         or not is_fixed(lanes[0])
-        or not isinstance(taps, int)
-        or taps > UNROLL_LIMIT
+        or not isinstance(count, int)
+        or count > UNROLL_LIMIT
         or reduction.value[0] not in ("add", "max", "min", "mul")
     ):
         return None
@@ -131,7 +134,7 @@ def window(flat: Flat, device: Device, weights: Weights, group: int = 1) -> Wind
     rows = 1
     if others:
         m = others.pop()
-        limit = max(1, min(device.vectors_in_registers // 3, UNROLL_LIMIT // taps, 8))
+        limit = max(1, min(device.vectors_in_registers // 3, UNROLL_LIMIT // count, 8))
         rows = _even_rows(most(m), limit)
     taps = taps_of(device, reduction, flat.loops, n, weights)
     if taps is not None:
@@ -141,10 +144,33 @@ def window(flat: Flat, device: Device, weights: Weights, group: int = 1) -> Wind
     fp16 = taps_in_fp16(device, reduction, body, flat.loops, n, flat.store, flat.address, weights)
     if fp16 is not None:
         reduction, body, end = fp16
+    lanes_at_once = device.vector_lanes * (COLUMNS if fp16 is not None else 1)
+    cycles = prod(map(most, flat.loops)) * count / (2 * device.vector_lanes)
+    is_shared = is_worth(cycles, device, flat.threads)
+    cut = _columns(others, most(n), lanes_at_once, deep, flat.threads) if is_shared else (0, False)
     return Window(
         tuple(others), m, n, rows, device.vector_lanes, reduction, body, flat.store, flat.address, taps, deep,
-        fp16 is not None, end if fp16 is not None else None, group,
+        fp16 is not None, end if fp16 is not None else None, group, *cut,
     )  # fmt: skip
+
+
+def _columns(others: Sequence[Expr], extent: int, lanes: int, deep: int, threads: int) -> tuple[int, bool]:
+    """Iterations along lanes in a task, and whether their loop is the outermost: all, unless that makes uneven shares.
+
+    Threads share rows where they can, as the kernels before and after.
+    """
+    vectors, best = ceil(extent / lanes), (0, False)
+    rows = np.ones(prod(map(most, others)))
+    if deep > 1:
+        rows = np.tile(parts(most(others[-1]), deep), prod(map(most, others[:-1])))
+    least = uneven(rows, threads)
+    for count in range(2, min(threads, vectors) + 1):
+        size = ceil(vectors / count)
+        cost, each = 1 + TASK * count / vectors, np.outer(rows, parts(vectors, size))
+        for tasks, is_first in ((each, False), (each.T, True)):
+            if (found := uneven(tasks.ravel(), threads) * cost) < least:
+                least, best = found, (size * lanes, is_first)
+    return best
 
 
 def _depth(reduction: Expr, others: list[Expr], device: Device) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import singledispatch
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
 from compiled import program_of, target
+from several_threads import hold_on_threads
 from small_graphs import conv, gelu, graph, pad, relu, transpose, value, weights
 from sweep_cases import of_taps
 from winograd_cases import image
@@ -21,6 +23,7 @@ from edgec.schedule.division import is_worth, most_even, parts, shares, uneven
 from edgec.schedule.program import Schedule
 from edgec.schedule.sweep import Sweep
 from edgec.schedule.transpose import Transpose
+from edgec.schedule.window import Window
 
 DEVICES = ("x86_64_avx512", "x86_64_avx2", "neoverse_v1")
 
@@ -37,6 +40,11 @@ def layer(into: int, out: int, size: int, batch: int = 1) -> Graph:
 def trained(into: int, out: int, size: int) -> Graph:
     """The same by weights of a run."""
     return graph(relu(conv(pad(image(into, size, size), 1, 1), value("w", out, into, 3, 3))))
+
+
+def depthwise(channels: int, size: int, kernel: int) -> Graph:
+    x = pad(image(channels, size, size), kernel // 2, kernel // 2)
+    return graph(relu(conv(x, weights(channels, 1, kernel, kernel), groups=channels)))
 
 
 def taps(channels: int, size: int) -> Graph:
@@ -56,6 +64,9 @@ CASES: dict[str, tuple[Graph, type[Schedule], float]] = {
     "weights of a run": (trained(64, 64, 16), Winograd, 1.13),
     "taps of 96 channels": (taps(96, 56), Sweep, 1.34),
     "taps of 144 channels": (taps(144, 28), Sweep, 1.34),
+    "rows of a window": (depthwise(96, 28, 5), Window, 1.03),
+    "few rows of a window": (depthwise(1152, 7, 5), Window, 1.03),
+    "pairs of rows of a window": (depthwise(480, 14, 5), Window, 1.03),
     "rows of a transpose": (graph(transpose(value("x", 2100, 80), 1, 0)), Transpose, 1.02),
 }
 
@@ -83,6 +94,15 @@ def _(s: Winograd) -> np.ndarray:
 def _(s: Sweep) -> np.ndarray:
     tiles = prod(most(v) for v in s.loops) // s.at_once
     return np.tile(parts(-(-most(s.n) // s.lanes), s.vectors), tiles)
+
+
+@tasks_of.register
+def _(s: Window) -> np.ndarray:
+    *around, last = [most(v) for v in s.loops]
+    rows = np.tile(parts(last, s.deep), prod(around))
+    vectors = -(-most(s.n) // s.lanes)
+    each = np.outer(rows, parts(vectors, s.columns // s.lanes or vectors))
+    return (each.T if s.columns_first else each).ravel()
 
 
 @tasks_of.register
@@ -134,3 +154,20 @@ def test_short_kernels_are_left_as_one_thread_has_them() -> None:
     alone, shared = (program_of(small, device, threads=t).kernels[0].schedule for t in (1, 2))
     assert isinstance(alone, Transpose) and isinstance(shared, Transpose)
     assert (alone.chunk, alone.columns) == (shared.chunk, shared.columns)
+
+
+#: Cases whose tasks are parts of what they are on one thread, further ones around the ends of vectors and rows, and
+#: those with longer sums.
+CUT = {
+    "windows": ["rows of a window", "few rows of a window", "pairs of rows of a window", "rows of a transpose"],
+    "sums": ["taps of 96 channels", "few blocks of tiles", "weights of a run", "rows of a product", "panels of a row"],
+}
+
+
+@pytest.mark.parametrize("group", CUT)
+def test_cut_kernels_compute_the_same(group: str, tmp_path: Path) -> None:
+    """Right, and the same bits on any number of threads."""
+    cases = {name: CASES[name][0] for name in CUT[group]}
+    if group == "windows":
+        cases |= {"tail": depthwise(87, 15, 5), "one row": depthwise(700, 1, 5)}
+    hold_on_threads(cases, tmp_path, (2, 3, 4, 5))

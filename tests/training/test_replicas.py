@@ -24,7 +24,8 @@ from edgec.device.load import load_device
 from edgec.errors import ModelError, UsageError
 from edgec.pipeline import replicas as module
 from edgec.pipeline.replicas import is_kept
-from edgec.schedule.program import Program, Replicas
+from edgec.schedule.program import Program
+from edgec.schedule.replicas import Replicas
 from edgec.schedule.thread_count import meeting_cycles
 
 MOMENTUM = "sgd:lr=0.01,momentum=0.9,weight_decay=0.01"

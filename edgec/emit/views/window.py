@@ -59,9 +59,13 @@ class WindowView(LoopedView):
 
     @property
     def task_loops(self) -> list[Loop]:
-        if self.deep == 1:
-            return self.outer
-        return [*self.outer[:-1], Loop("h", -(-self.h_extent // self.deep), step=self.deep)]
+        found = self.outer
+        if self.deep > 1:
+            found = [*self.outer[:-1], Loop("h", -(-self.h_extent // self.deep), step=self.deep)]
+        if not (columns := self.params.columns):
+            return found
+        column = Loop("column", -(-self.n_extent // columns), step=columns)
+        return [column, *found] if self.params.columns_first else [*found, column]
 
     @property
     def m_extent(self) -> Extent:
@@ -139,9 +143,13 @@ class WindowView(LoopedView):
 
     def sweeps(self, deep: int) -> list[str]:
         """C that computes all outputs along ``m`` and ``n``."""
-        whole = self.n_extent // self.lanes * self.lanes
+        whole, columns = self.n_extent // self.lanes * self.lanes, self.params.columns
         lines = []
-        if whole == self.lanes:
+        if columns:
+            end = f"ec_min_int(column + {columns}, {whole})"
+            lines += [f"for (ec_int n = column; n < {end}; n += {self.lanes}) {{",
+                      *(f"  {line}" for line in self.sweep(deep, False)), "}"]  # fmt: skip
+        elif whole == self.lanes:
             lines += self.sweep(deep, False, n="0")
         elif whole:
             lines += [f"for (ec_int n = 0; n < {whole}; n += {self.lanes}) {{",
@@ -149,6 +157,8 @@ class WindowView(LoopedView):
         if not self.has_tail:
             return lines
         tail = self.sweep(deep, True, n=str(whole))
+        if columns:
+            return [*lines, f"if (column + {columns} >= {self.n_extent}) {{", *(f"  {line}" for line in tail), "}"]
         if whole and not isinstance(self.m_extent, int):  # a variable m of its own
             tail = ["{", *(f"  {line}" for line in tail), "}"]
         return lines + tail
