@@ -103,7 +103,7 @@ def import_model(
         raise ModelError(f"outputs share a name: {listed(label for label, _ in outputs)}", hint=hint, where=model.where)
     if tensors is not None:
         tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
-    ends = {**found, **importer.given}
+    ends = {**importer.given, **found}
     texts = {STRINGS + name: "" for name, item in ends.items() if isinstance(item, Strings)}
     sizes, told = tuple(importer.sizes.items()), {**metadata_of(model), **importer.drawn.metadata, **texts}
     inputs, outputs = (*inputs, *importer.drawn.inputs), (*outputs, *importer.drawn.outputs)
