@@ -96,6 +96,7 @@ def partitioned_files(
         "name": name, "NAME": name.upper(), "version": __version__, "device": device, "inputs": inputs,
         "gpu": next(p.device for p in program.parts if p.device.is_gpu),
         "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads,
+        "most_threads": program.threads,
         "cores": "",
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
         "computed": (), "decoder": None, "has_board": False, "levels": (),

@@ -19,6 +19,7 @@ from edgec.emit.weights import Weights
 from edgec.errors import UsageError
 from edgec.ir.types import Type
 from edgec.schedule.program import Program
+from edgec.schedule.thread_count import most_threads
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def training_files(
 
     arguments = [pointer(p.onnx_name, p, True) if p.onnx_name in places else p.name for p in step["inputs"]]
     on_device, batch = language.name != "c", "batch->" if replicas is not None else ""
-    arguments[step["inputs"].index(rate)] = "training->rate" if on_device else f"&{batch}rate"
+    own = "&batch->ec_rate" if replicas is not None else "&rate"
+    arguments[step["inputs"].index(rate)] = "training->rate" if on_device else own
     for flag, place in zip(flags, ("first", "last")):
         arguments[step["inputs"].index(flag)] = f"&is_{place}"
     if runs > 1:
@@ -66,7 +68,7 @@ def training_files(
             arguments[step["inputs"].index(p)] = f"{batch}{p.name} + run * {p.elements}"
         given, target = [_batch_of(p, runs) for p in given], _batch_of(target, runs)
     #  The first outputs; all others are next values of states.
-    told = ["batch->losses + run", "&batch->broken"] if replicas is not None else ["loss", "&broken"]
+    told = ["batch->ec_losses + run", "&batch->ec_broken"] if replicas is not None else ["loss", "&broken"]
     arguments += ["training->loss", "training->broken"] if on_device else told
     for port, (_, buffer, _) in list(zip(step["outputs"], training.step.outputs))[2:]:
         arguments.append(pointer(inputs_of[training.step.states[buffer]], port, False))
@@ -77,7 +79,7 @@ def training_files(
         "single": None, "decoder": None,
         "trained": state.trained, "state_bytes": state.size, "trained_bytes": state.trained_bytes,
         "given": given, "target": target, "micro_batches": runs, "classes": training.classes,
-        "flag": flags[0] if flags else None,
+        "flag": flags[0] if flags else None, "step_threads": most_threads(training.step, training),
         "rate": f"{np.float32(training.rate)!s}f", "said": training.said,
         "step_arguments": arguments, **values_of(replicas, early, late, runs),
         "run_inputs": values["inputs"], "run_outputs": values["outputs"],
@@ -112,5 +114,5 @@ def _batch_of(port: Port, runs: int) -> Port:
 def _pointer(held: Held, port: Port, is_read: bool, early: int | None = None) -> str:
     """A piece of the state as an argument in C; of the sums of a replica, which lie in the state from ``early`` on."""
     const = "const " if is_read else ""
-    place = f"held + {held.at}" if early is None else f"sums + {held.at - early}"
+    place = f"ec_held + {held.at}" if early is None else f"sums + {held.at - early}"
     return f"({const}{port.ctype} *)({const}void *)({place})"

@@ -102,9 +102,13 @@ def is_kept(program: Program, late: Sequence[int]) -> bool:
         for b in program.kernels[k].reads:
             if b.space == "arena" and b not in own:
                 ends[b] = k
-    others = [(k, kernel) for k, kernel in enumerate(program.kernels) if k not in set(late)]
+    # All other kernels run before the late ones, of which some were before them.
     return not any(
-        _overlap(program, b, w) for b, end in ends.items() for k, kernel in others if k > end for w in _written(kernel)
+        _overlap(program, b, w)
+        for b, end in ends.items()
+        for k, kernel in enumerate(program.kernels)
+        if (k < end if k in late else k > end)
+        for w in _written(kernel)
     )
 
 

@@ -89,3 +89,10 @@ def test_levels_have_launches_of_their_own() -> None:
     planned = plan(made, gpu=True)
     kernels = schedule(planned, _device(), ScheduleOptions(fp32_blocks=0, in_levels=True)).kernels
     assert sum(len(k.steps) for k in kernels) == sum(_launches(made, _device()))
+
+
+def test_an_update_waits_for_what_it_changes() -> None:
+    whole = ops.node("add", value("a", 8, 96), value("b", 8, 96))
+    part = ops.node("mul", value("c", 3, 96), value("d", 3, 96))
+    made = graph(ops.node("update", whole, part, starts=(4, 0)))
+    assert max(_launches(made, _device())) == 1

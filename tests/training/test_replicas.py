@@ -202,3 +202,21 @@ def test_the_price_of_meeting() -> None:
     assert meeting_cycles(10, 0, device, 2) == 10 * costs.barrier
     assert meeting_cycles(0, 1200, device, 2) == 300 / costs.exchange
     assert meeting_cycles(0, 1200, device, 4) == 225 / costs.exchange
+
+
+def test_inputs_are_called_what_they_are(tmp_path: Path) -> None:
+    """Names of a model that the code of a step has for itself, too."""
+    model = network()
+    renamed = onnx.ModelProto()
+    renamed.CopyFrom(model)
+    graph = renamed.graph
+    old = graph.input[0].name
+    for name in ("losses", "batch", "status", "held"):
+        graph.input[0].name = name
+        for n in graph.node:
+            n.input[:] = [name if i == old else i for i in n.input]
+        old = name
+        made = edgec.build(renamed, tmp_path / name, batch=8, threads=2, loss="cross_entropy", optimizer=MOMENTUM)
+        assert step_of(made)[1].count == 2
+        with Trainer(made.folder, 2) as trainer:
+            assert np.isfinite(trainer.step(*batch_of(trainer, 0)))

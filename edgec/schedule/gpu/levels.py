@@ -17,11 +17,9 @@ from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce, threads_of
 from edgec.schedule.gpu.tile import TensorTile
-from edgec.schedule.gpu.together import MOST, joined
+from edgec.schedule.gpu.together import MOST, SHARED, joined, shared_bytes
 from edgec.schedule.program import Buffer, Kernel
 
-#: Bytes of shared memory that a launch may have without asking for more.
-SHARED = 48 << 10
 #: Threads that are put off at once, at most: several times those that a large device runs side by side.
 FULL = 1 << 20
 #: Threads of a launch that fill a large device: of reductions, and of products, which have more to do each.
@@ -76,19 +74,11 @@ def _parts(group: Sequence[Kernel]) -> Iterator[list[Kernel]]:
     """The launches of a group: as many kernels each as there is room for."""
     part: list[Kernel] = []
     for kernel in group:
-        if len(part) == MOST or sum(map(_shared_bytes, (*part, kernel))) > SHARED:
+        if len(part) == MOST or sum(map(shared_bytes, (*part, kernel))) > SHARED:
             yield part
             part = []
         part.append(kernel)
     yield part
-
-
-def _shared_bytes(kernel: Kernel) -> int:
-    """Bytes that teams of threads meet in, those of a sum in parts twice; each kernel of a launch has its own."""
-    schedule = kernel.schedule
-    if not isinstance(schedule, GpuReduce):
-        return 0
-    return (4 * threads_of(schedule) + 64) * len(schedule.reductions) * (2 if schedule.split > 1 else 1)
 
 
 def _later(kernels: Sequence[Kernel], states: Mapping[Buffer, Buffer]) -> list[list[int]]:

@@ -20,6 +20,8 @@ from edgec.schedule.program import Buffer, Kernel, Program, Schedule
 
 #: Kernels of a launch at most: each has its parameters, its code and its shared memory.
 MOST = 24
+#: Bytes of shared memory that a launch may have without asking for more.
+SHARED = 48 << 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ def together(program: Program, room: float = inf) -> Program:
     for kernel in program.kernels:
         kind, last = _kind(kernel), groups[-1] if groups else []
         joins = kind and 0 < len(last) < MOST and all(_kind(k) == kind and _are_apart(kernel, k, program) for k in last)
+        joins = joins and sum(map(shared_bytes, (*last, kernel))) <= SHARED
         if joins and sum(map(loop_groups, (*last, kernel))) <= room:
             last.append(kernel)
         else:
@@ -67,12 +70,22 @@ def together(program: Program, room: float = inf) -> Program:
 def _kind(kernel: Kernel) -> tuple[str, int] | None:
     """Kind and threads of the launches that a kernel may be a part of; None where it has to be alone."""
     schedule = kernel.schedule
+    if kernel.guards:
+        return None
     if isinstance(schedule, GpuVector):
         return "vector", GROUP
-    if not isinstance(schedule, (GpuMap, GpuReduce)) or schedule.copied is not None or kernel.guards:
+    if not isinstance(schedule, (GpuMap, GpuReduce)) or schedule.copied is not None:
         return None
     is_known = kernel.read_sizes.keys() >= set(kernel.sizes) and not kernel.scratch_bytes and is_fixed(*schedule.loops)
     return ("loops", threads_of(schedule)) if is_known else None
+
+
+def shared_bytes(kernel: Kernel) -> int:
+    """Bytes that teams of threads meet in, those of a sum in parts twice; each kernel of a launch has its own."""
+    schedule = kernel.schedule
+    if not isinstance(schedule, GpuReduce):
+        return 0
+    return (4 * threads_of(schedule) + 64) * len(schedule.reductions) * (2 if schedule.split > 1 else 1)
 
 
 def loop_groups(kernel: Kernel) -> int:
@@ -84,9 +97,13 @@ def loop_groups(kernel: Kernel) -> int:
 
 
 def _are_apart(one: Kernel, other: Kernel, program: Program) -> bool:
-    """May two kernels run at the same time? Two that write one buffer, and do not read it, write different parts."""
-    meets = (meet(k.writes, b, program) for k, o in ((one, other), (other, one)) for b in o.touches[:-1])
-    return not any(meets) and (one.writes is other.writes or not meet(one.writes, other.writes, program))
+    """May two kernels run at the same time? Two that write one buffer, and do not read it, write different parts,
+    unless one of them updates what the other wrote."""
+    pairs = ((one, other), (other, one))
+    if one.writes is not other.writes:
+        return not any(meet(k.writes, b, program) for k, o in pairs for b in o.touches)
+    is_updated = any(n.op == "update" and view.buffer is one.writes for n, view in program.views.items())
+    return not is_updated and not any(meet(k.writes, b, program) for k, o in pairs for b in o.touches[:-1])
 
 
 def meet(a: Buffer, b: Buffer, program: Program) -> bool:

@@ -101,7 +101,7 @@ def string_normalizer(call: Call) -> Strings:
     action = call.attribute("case_change_action", "NONE")
     if action not in ("LOWER", "UPPER", "NONE"):
         raise call.error(f"case_change_action '{action}' is none of LOWER, UPPER and NONE")
-    for wanted in {action, *(["LOWER"] if ignores_case else [])} - {"NONE"}:
+    for wanted in dict.fromkeys(case for case in (action, "LOWER" if ignores_case else "NONE") if case != "NONE"):
         call.require(is_possible(rows, wanted), "a letter has no upper or lower case of its own length")
     count: Value = constant(np.asarray(rows.shape[0], np.int64))
     if stop is not None:
