@@ -77,7 +77,7 @@ WITHOUT_RECIPE = {
         ["CDist", "ConvTransposeWithDynamicPads", "ExpandDims", "GatherND", "GridSample", "MatMulBnb4", "Pad",
          "QEmbedLayerNormalization", "Range", "Trilu"], "of com.microsoft: tests of their own",
     ),
-    **dict.fromkeys(["RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"], _STRINGS),
+    **dict.fromkeys(["RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "Tokenizer"], _STRINGS),
     **dict.fromkeys(
         ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"], _DRAWS,
     ),
