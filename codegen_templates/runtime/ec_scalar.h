@@ -145,7 +145,7 @@ EC_SCALAR float ec_from_f8e8m0(ec_f8e8m0 h) {
 EC_SCALAR ec_f8e8m0 ec_to_f8e8m0(float f) {
   const uint32_t u = ec_float_to_bits(f);
   if (u == 0 || u >= 0x7f800000) return 0xff;
-  return (ec_f8e8m0)(u < 0x800000 ? u > 0x400000 : (u + 0x400000) >> 23);
+  return (ec_f8e8m0)(u < 0x800000 ? u >= 0x600000 : (u + 0x400000) >> 23);
 }
 
 /* e2m1 has finite values alone. */

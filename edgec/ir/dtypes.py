@@ -62,6 +62,22 @@ def ends(dtype: str) -> tuple[int, int] | tuple[float, float]:
     return int(limits.min), int(limits.max)
 
 
+def converted(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Elements in another type, by the conversions of ``ec_scalar.h``: integers of fewer than 8 bits keep the low bits
+    of the whole number, e8m0 rounds to the nearest. Versions of ml_dtypes differ in both."""
+    kind = DTYPES[dtype]
+    with np.errstate(all="ignore"):
+        if dtype in CODED and dtype_name(array.dtype) in CODED:  # f32 holds every value of both
+            array = array.astype(np.float32)
+        if dtype == "f8e8m0":
+            pattern = array.astype(np.float32).view(np.uint32)
+            code = np.where(pattern < 0x800000, pattern >= 0x600000, (pattern + 0x400000) >> 23)
+            return np.where((pattern == 0) | (pattern >= 0x7F800000), 0xFF, code).astype(np.uint8).view(kind)
+        if dtype in STORED - FLOATS:
+            return (array.astype(np.int64) & (1 << bits(dtype)) - 1).astype(np.uint8).view(kind)
+        return array.astype(kind)
+
+
 def plain(array: np.ndarray) -> np.ndarray:
     """The same bits in a type of numpy's own: its files and generated modules know no other."""
     known = array.dtype.type.__module__ == "numpy"

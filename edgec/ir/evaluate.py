@@ -14,13 +14,13 @@ import numpy as np
 from edgec.errors import EdgecError, ModelError, NotMet
 from edgec.ir import expr as X
 from edgec.ir import index
-from edgec.ir.dtypes import neutral
+from edgec.ir.dtypes import converted, neutral
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula, Graph, Node, Procedure
 from edgec.ir.registry import formula, is_procedure, procedure_at
 from edgec.ir.sizes import NO_SIZES, Sizes, formula_at, read_sizes
-from edgec.ir.types import CODED, DTYPES, plain
+from edgec.ir.types import DTYPES, plain
 
 Array = np.ndarray
 Lookup = Callable[[Any], Array]
@@ -63,11 +63,7 @@ class Grid:
         if e.op == "load":
             return self.load(e)
         if e.op == "cast":
-            value = self.value(e.args[0])
-            with np.errstate(all="ignore"):
-                if e.dtype in CODED and e.args[0].dtype in CODED:  # f32 holds every value of both
-                    value = value.astype(np.float32)
-                return value.astype(DTYPES[e.dtype])
+            return converted(self.value(e.args[0]), e.dtype)
         if e.op == "bitcast":
             return np.asarray(self.value(e.args[0])).view(DTYPES[e.dtype])
         if e.op == "reduce":

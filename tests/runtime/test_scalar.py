@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgec.ir import dtypes
 from edgec.ir.types import CODED, DTYPES, FLOATS, plain
 
 HERE = Path(__file__).parent
@@ -70,12 +71,33 @@ def test_every_code(library: ctypes.CDLL, name: str) -> None:
 @pytest.mark.parametrize("name", FLOATING)
 def test_floats_round_to_the_nearest(library: ctypes.CDLL, name: str) -> None:
     x = floats(name)
-    with np.errstate(all="ignore"):
-        want = x.astype(DTYPES[name])
+    want = dtypes.converted(x, name)
     got = converted(library, f"to_{name}", x, DTYPES[name])
     same = (plain(got) == plain(want)) | (np.isnan(x) & np.isnan(want.astype(np.float32)))
     wrong = np.flatnonzero(~same)
     assert not wrong.size, f"{x[wrong[0]]!r} becomes {got[wrong[0]]!r}, not {want[wrong[0]]!r}"
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_no_value_is_nearer(name: str) -> None:
+    """The distance of what a float becomes, between the ends of a type, is that of the nearest of all its values."""
+    with np.errstate(all="ignore"):
+        own = codes(name).view(DTYPES[name]).astype(np.float64)
+        own = np.unique(own[np.isfinite(own)])
+        x = floats(name).astype(np.float64)
+        x = x[(x >= own[0]) & (x <= own[-1])]
+        above = np.clip(np.searchsorted(own, x), 1, own.size - 1)
+        nearest = np.minimum(np.abs(x - own[above - 1]), np.abs(x - own[above]))
+        found = dtypes.converted(x.astype(np.float32), name).astype(np.float64)
+    np.testing.assert_array_equal(np.abs(found - x), nearest)
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_floats_become_the_low_bits_of_whole_numbers(name: str) -> None:
+    """Of what a narrow integer cannot hold ONNX says nothing: folded constants are what the generated code gives."""
+    x = np.float32([0.9, -0.9, 1.5, -1.5, 7.9, 8, -9, 15.2, 100.7, -100.7, 1e6, np.nan])
+    low = np.int64([0, 0, 1, -1, 7, 8, -9, 15, 100, -100, 10**6, 0]) & (15 if name.endswith("4") else 3)
+    np.testing.assert_array_equal(plain(dtypes.converted(x, name)), low)
 
 
 @pytest.mark.parametrize("name", INTEGER)
