@@ -13,11 +13,12 @@ class Barriers:
 
     A kernel waits if it writes what an earlier one touches or touches what an earlier one writes. Scratch counts as
     written. Kernels that write different parts of one buffer (a border and its inside, the parts of a concatenation) do
-    not wait for one another.
+    not wait for one another; the part of an update waits for what it changes.
     """
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._updated = {view.buffer for n, view in program.views.items() if n.op == "update"}
         self._forget()
 
     def _forget(self) -> None:
@@ -40,7 +41,10 @@ class Barriers:
         out = kernel.writes
         # What wrote to ``out`` did not wait for the others, so that these wrote nothing that overlaps it.
         parts = self._parts.get(out)
-        overwrites = _value(kernel) in parts - {None} if parts is not None else self._written.meets(out)
+        if parts is None or out in self._updated:
+            overwrites = self._written.meets(out)
+        else:
+            overwrites = _value(kernel) in parts - {None}
         return (
             overwrites
             or any(map(self._read.meets, _changed(kernel)))

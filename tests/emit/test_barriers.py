@@ -9,10 +9,15 @@ from typing import Any
 import onnx
 import pytest
 from chance import RANDOM
+from small_graphs import graph, value
 from small_models import model, node, tensor_input
 
 import edgec
+from edgec import ops
+from edgec.device.load import load_device
 from edgec.emit.barriers import Barriers
+from edgec.fuse import plan
+from edgec.schedule.build import schedule
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -35,7 +40,7 @@ def drawn(count: int) -> tuple[Any, list[Kernel]]:
         block = RANDOM.choice([None, *values])
         operands = (*scratch, *read, RANDOM.choice(arena + outputs))  # type: ignore[arg-type]
         kernels.append(Kernel(None, operands, block, (), 64 * len(scratch), guards=guards))
-    return SimpleNamespace(offsets=offsets, states=dict(zip(outputs, states))), kernels
+    return SimpleNamespace(offsets=offsets, states=dict(zip(outputs, states)), views={}), kernels
 
 
 def places(program: Any, *buffers: Buffer) -> set[object]:
@@ -72,6 +77,16 @@ def test_kernels_wait_for_what_they_share() -> None:
             assert barriers.must_wait(kernel) == expected
             waited += expected
     assert 200 < waited < 1800
+
+
+def test_an_update_waits_for_what_it_changes() -> None:
+    whole, part = (ops.node("mul", value(f"a{n}", n, 96), value(f"b{n}", n, 96)) for n in (8, 3))
+    for made in (ops.node("update", whole, part, starts=(4, 0)), ops.node("concat", whole, part, axis=0)):
+        program = schedule(plan(graph(made)), load_device("x86_64_avx2"))
+        barriers = Barriers(program)
+        waits = [barriers.must_wait(k) for k in program.kernels]
+        assert len({k.writes for k in program.kernels}) == 1
+        assert waits == [False, made.op == "update"]
 
 
 def many(count: int, computed: bool) -> onnx.ModelProto:

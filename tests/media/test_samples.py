@@ -53,7 +53,7 @@ def resized(values: np.ndarray, height: int, width: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("layout", "channels", "dtype", "fit"),
-    product(("first", "last"), (1, 3, 4), ("f32", "u8"), ("crop", "resized", "stretch", "pad")),
+    [*product(("first", "last"), (1, 3, 4), ("f32", "u8"), ("crop", "resized", "stretch", "pad"))],
 )
 def test_a_picture(layout: str, channels: int, dtype: str, fit: str, tmp_path: Path) -> None:
     values = saved(tmp_path / "p.png", 30, 41, channels)
@@ -121,7 +121,7 @@ def stored(place: Path, values: np.ndarray, width: int, rate: int = 8000) -> Non
         file.writeframes(b"".join(int(v).to_bytes(width, "little", signed=width > 1) for v in shifted.reshape(-1)))
 
 
-@pytest.mark.parametrize(("width", "channels", "count"), product((1, 2, 3, 4), (1, 2), (9, 30)))
+@pytest.mark.parametrize(("width", "channels", "count"), [*product((1, 2, 3, 4), (1, 2), (9, 30))])
 def test_a_sound(width: int, channels: int, count: int, tmp_path: Path) -> None:
     most = 2 ** (8 * width - 1)
     values = RANDOM.integers(-most, most, (count, channels))
