@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -36,8 +37,10 @@ def elements(text: str, dtype: np.dtype) -> np.ndarray:
 
 def _typed(values: Any, dtype: np.dtype) -> np.ndarray:
     try:
-        return np.array(values, np.float64).astype(dtype) if dtype.kind in "fV" else np.array(values, dtype)
-    except (ValueError, TypeError, OverflowError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # numpy 1 wraps integers that are too large, and says so
+            return np.array(values, np.float64).astype(dtype) if dtype.kind in "fV" else np.array(values, dtype)
+    except (ValueError, TypeError, OverflowError, DeprecationWarning):
         raise ModelError(f"these values are no elements of type {dtype_name(dtype)}") from None
 
 
