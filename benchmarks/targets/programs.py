@@ -26,7 +26,7 @@ from edgec.device.load import load_device
 from edgec.device.names import ABI
 from edgec.device.toolchain import compile_objects, newlib, pick_compiler
 from edgec.emit.apps import APPS
-from edgec.emit.project import cross_options
+from edgec.emit.parts import cross_options
 from edgec.errors import CheckError, ToolchainError
 from edgec.link.base import tool
 from edgec.link.local import emulated

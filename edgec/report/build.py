@@ -16,7 +16,7 @@ from edgec.device.compilers import runs_here
 from edgec.device.device import Device
 from edgec.device.probe import probe_host
 from edgec.emit.language_model import cache_bytes
-from edgec.emit.project import cross_options
+from edgec.emit.parts import cross_options
 from edgec.frontend.language.chat import chat_of
 from edgec.frontend.language.facts import TOKENS, facts_of
 from edgec.report import budget, compression, levels, memory, next_steps, partition, sparsity
