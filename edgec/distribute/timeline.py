@@ -9,14 +9,17 @@ part has ended go before it has, and on to their readers.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import NamedTuple
 
 from edgec.distribute.links import Links
 
 #: Frames that are played through for the time between two of them, at least.
 FRAMES = 24
+#: The coordinator, as what handles one message at a time.
+_HUB = ("hub", 0)
 
 
 @dataclass(frozen=True)
@@ -138,84 +141,116 @@ def _passed(job: Job, links: Links) -> float:
 
 def _ends(jobs: Sequence[Job], links: Links, frames: int, in_flight: int) -> list[float]:
     """The times when frames are done, in order."""
-    free: dict[tuple[str, int], float] = {}
-    waiting: dict[tuple[int, int, int], int] = {}
-    requests = [j.taken(jobs) for j in jobs]
-    readers: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for r, request in enumerate(requests):
-        for p, taken in enumerate(request):
-            for source in taken.after:
-                readers.setdefault(source, []).append((r, p))
-    events: list[tuple[float, int, int, int, int, str]] = []
-    number = count()
-    left = [sum(len(j.given) for j in jobs)] * frames
-    done = [0.0] * frames
+    return _Stream(jobs, links, frames).ends(in_flight)
 
-    def push(at: float, frame: int, k: int, piece: int, step: str) -> None:
-        heapq.heappush(events, (at, next(number), frame, k, piece, step))
 
-    def occupy(at: float, seconds: float, *resources: tuple[str, int]) -> float:
-        start = max([at, *(free.get(r, 0.0) for r in resources)])
+class _Piece(NamedTuple):
+    """A piece of a message of a part, by number, in a frame."""
+
+    frame: int
+    part: int
+    number: int
+
+
+class _Stream:
+    """Frames on their way through workers, wires and the coordinator, event by event.
+
+    A piece of a request passes the coordinator and a wire; the last one begins the part. A piece of an answer passes
+    the wire and the coordinator, and counts for the requests that wait for it.
+    """
+
+    def __init__(self, jobs: Sequence[Job], links: Links, frames: int) -> None:
+        self._jobs, self._links, self._frames = jobs, links, frames
+        self._requests = [j.taken(jobs) for j in jobs]
+        self._readers: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for r, request in enumerate(self._requests):
+            for p, taken in enumerate(request):
+                for source in taken.after:
+                    self._readers.setdefault(source, []).append((r, p))
+        self._free: dict[tuple[str, int], float] = {}
+        self._waiting: dict[_Piece, int] = {}
+        self._events: list[tuple[float, int, Callable[[float, _Piece], None], _Piece]] = []
+        self._number = count()  # events of one time keep their order
+        self._begun = 0
+        self._left = [sum(len(j.given) for j in jobs)] * frames
+        self._done = [0.0] * frames
+
+    def ends(self, in_flight: int) -> list[float]:
+        for _ in range(min(in_flight, self._frames)):
+            self._begin(0.0)
+        while self._events:
+            at, _, step, piece = heapq.heappop(self._events)
+            step(at, piece)
+        return self._done
+
+    def _then(self, at: float, step: Callable[[float, _Piece], None], piece: _Piece) -> None:
+        heapq.heappush(self._events, (at, next(self._number), step, piece))
+
+    def _occupy(self, at: float, seconds: float, *resources: tuple[str, int]) -> float:
+        """The time when resources, from when all of them are free, have been busy for so long."""
+        start = max([at, *(self._free.get(r, 0.0) for r in resources)])
         for r in resources:
-            free[r] = start + seconds
+            self._free[r] = start + seconds
         return start + seconds
 
-    def begin(frame: int, at: float) -> None:
-        at = occupy(at, links.frame_s, ("hub", 0))
-        for k, request in enumerate(requests):
+    def _begin(self, at: float) -> None:
+        frame, self._begun = self._begun, self._begun + 1
+        at = self._occupy(at, self._links.frame_s, _HUB)
+        for k, request in enumerate(self._requests):
             for p, taken in enumerate(request):
-                waiting[frame, k, p] = len(taken.after) + (p > 0)  # behind the piece before it
+                self._waiting[_Piece(frame, k, p)] = len(taken.after) + (p > 0)  # behind the piece before it
             if not request[0].after:
-                push(at, frame, k, 0, "in")
+                self._then(at, self._ask, _Piece(frame, k, 0))
 
-    def count_down(at: float, frame: int, k: int, piece: int) -> None:
-        waiting[frame, k, piece] -= 1
-        if not waiting[frame, k, piece]:
-            push(at, frame, k, piece, "in")
+    def _count_down(self, at: float, piece: _Piece) -> None:
+        self._waiting[piece] -= 1
+        if not self._waiting[piece]:
+            self._then(at, self._ask, piece)
 
-    def compute(at: float, frame: int, k: int) -> None:
-        job = jobs[k]
-        end = occupy(at, _occupied(job, links), ("worker", job.worker))
+    def _ask(self, at: float, piece: _Piece) -> None:
+        request = self._requests[piece.part]
+        at = self._occupy(at, self._links.passed(request[piece.number].bytes), _HUB)
+        self._then(at, self._send, piece)
+        if piece.number + 1 < len(request):
+            self._count_down(at, piece._replace(number=piece.number + 1))
+
+    def _send(self, at: float, piece: _Piece) -> None:
+        request = self._requests[piece.part]
+        arrived = self._moved(at, "to", piece, request[piece.number].bytes)
+        if piece.number + 1 == len(request):
+            self._then(arrived, self._compute, piece)
+
+    def _compute(self, at: float, piece: _Piece) -> None:
+        job = self._jobs[piece.part]
+        end = self._occupy(at, _occupied(job, self._links), ("worker", job.worker))
         rest = 0.0
-        for piece, output in reversed(list(enumerate(job.given))):
-            push(end - rest - (1 - output.share) * job.seconds, frame, k, piece, "from")
-            rest += links.handled(job.worker, output.bytes)
+        for number, output in reversed(list(enumerate(job.given))):
+            given = piece._replace(number=number)
+            self._then(end - rest - (1 - output.share) * job.seconds, self._answer, given)
+            rest += self._links.handled(job.worker, output.bytes)
 
-    for frame in range(min(in_flight, frames)):
-        begin(frame, 0.0)
-    begun = min(in_flight, frames)
-    while events:
-        at, _, frame, k, piece, step = heapq.heappop(events)
-        job = jobs[k]
-        if step == "in":
-            at = occupy(at, links.passed(requests[k][piece].bytes), ("hub", 0))
-            push(at, frame, k, piece, "to")
-            if piece + 1 < len(requests[k]):
-                count_down(at, frame, k, piece + 1)
-            continue
-        if step == "compute":
-            compute(at, frame, k)
-            continue
-        if step in ("to", "from"):
-            moved = requests[k][piece].bytes if step == "to" else job.given[piece].bytes
-            if links.shared is not None and links.wires[job.worker] is not None:
-                at = occupy(at, links.shared.seconds(moved), (f"shared {step}", 0)) - links.shared.seconds(moved)
-            arrived = occupy(at, links.wire(job.worker, moved), (step, job.worker)) + links.latency(job.worker)
-            if step == "from":
-                push(arrived, frame, k, piece, "out")
-            elif piece + 1 == len(requests[k]):
-                push(arrived, frame, k, 0, "compute")
-            continue
-        if step == "out":
-            output = job.given[piece]
-            push(occupy(at, links.passed(output.bytes, output.bytes_added), ("hub", 0)), frame, k, piece, "done")
-            continue
-        left[frame] -= 1
-        for r, p in readers.get((k, piece), ()):
-            count_down(at, frame, r, p)
-        if not left[frame]:
-            done[frame] = at
-            if begun < frames:
-                begin(begun, at)
-                begun += 1
-    return done
+    def _answer(self, at: float, piece: _Piece) -> None:
+        output = self._jobs[piece.part].given[piece.number]
+        self._then(self._moved(at, "from", piece, output.bytes), self._take, piece)
+
+    def _take(self, at: float, piece: _Piece) -> None:
+        output = self._jobs[piece.part].given[piece.number]
+        self._then(self._occupy(at, self._links.passed(output.bytes, output.bytes_added), _HUB), self._end, piece)
+
+    def _end(self, at: float, piece: _Piece) -> None:
+        frame = piece.frame
+        self._left[frame] -= 1
+        for r, p in self._readers.get((piece.part, piece.number), ()):
+            self._count_down(at, _Piece(frame, r, p))
+        if not self._left[frame]:
+            self._done[frame] = at
+            if self._begun < self._frames:
+                self._begin(at)
+
+    def _moved(self, at: float, direction: str, piece: _Piece, size: int) -> float:
+        """The time when so many bytes are at the other end of the wire of a part's worker."""
+        links, worker = self._links, self._jobs[piece.part].worker
+        if links.shared is not None and links.wires[worker] is not None:
+            seconds = links.shared.seconds(size)
+            at = self._occupy(at, seconds, (f"shared {direction}", 0)) - seconds
+        return self._occupy(at, links.wire(worker, size), (direction, worker)) + links.latency(worker)
