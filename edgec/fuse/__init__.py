@@ -1,6 +1,6 @@
 """Fusion: which operators become one kernel, and which values live inside others."""
 
-from edgec.fuse.aliasing import Halo
+from edgec.fuse.aliases import Halo
 from edgec.fuse.block import Block
 from edgec.fuse.plan import BufferAlias, Plan, plan
 

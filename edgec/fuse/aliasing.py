@@ -13,46 +13,18 @@ from collections.abc import Mapping as MappingType
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgec.fuse.aliases import JOINED, BufferAlias, Halo, root_of
 from edgec.fuse.assignment import Assignment
 from edgec.fuse.block import Block
 from edgec.fuse.decisions import Decisions, Refusal
 from edgec.fuse.draft import Draft
 from edgec.fuse.guards import Guard, guards_of
 from edgec.fuse.stripes import Stripes
+from edgec.fuse.write_order import WriteOrder
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Graph, Node, intern, topological
-from edgec.ir.sizes import sizes_of
 from edgec.ops import is_procedure
-
-#: Operators whose operands are parts of the result's buffer.
-JOINED = ("concat", "update")
-
-
-@dataclass(frozen=True)
-class BufferAlias:
-    """A value stored in the buffer of ``parent``, at ``offset`` elements from its first one along each dimension.
-
-    It is a part, written there by its own block; or a view, which no block writes: a slice, or, with negative offsets,
-    the value together with the halo of its buffer.
-    """
-
-    parent: Node
-    offset: tuple[Extent, ...]
-    is_view: bool = False
-
-
-@dataclass(frozen=True)
-class Halo:
-    """Border around the value that owns a buffer: this many elements ``before`` and ``after`` it, all of ``value``."""
-
-    before: tuple[Extent, ...]
-    after: tuple[Extent, ...]
-    value: float | int
-
-    def around(self, shape: tuple[Extent, ...]) -> tuple[Extent, ...]:
-        """The shape with its halo."""
-        return tuple(X.plain(b + n + a) for b, n, a in zip(self.before, shape, self.after))
 
 
 @dataclass(frozen=True)
@@ -89,16 +61,6 @@ class Plan:
     def root_of(self, node: Node) -> tuple[Node, tuple[Extent, ...]]:
         """The value that owns the memory ``node`` lies in, and where in relation to it."""
         return root_of(node, self.aliases)
-
-
-def root_of(node: Node, aliases: MappingType[Node, BufferAlias]) -> tuple[Node, tuple[Extent, ...]]:
-    """The value that owns the memory ``node`` lies in, and where in relation to it."""
-    offset: tuple[Extent, ...] = (0,) * node.type.rank
-    while node in aliases:
-        place = aliases[node]
-        offset = tuple(X.plain(a + b) for a, b in zip(offset, place.offset))
-        node = place.parent
-    return node, offset
 
 
 class AliasPlanner:
@@ -140,7 +102,8 @@ class AliasPlanner:
         sizes = {s: self._standing(n, copies) for s, n in self.sizes.items()}
         demands = tuple((message, self._standing(n, copies)) for message, n in self.graph.demands)
         guards = self._guards(blocks, copies, aliases)
-        ordered = self._ordered(blocks, copies, aliases, guards)
+        order = WriteOrder(blocks, copies, aliases, self.aliased, guards, self.sizes, self.order)
+        ordered = order.ordered([*(n for _, n in self.graph.outputs), *self.sizes.values(), *self.demanded])
         known = {b.output: k for k, b in enumerate(ordered)}
         return Plan(
             self.graph,
@@ -308,68 +271,6 @@ class AliasPlanner:
                 return True
         return False
 
-    def _ordered(
-        self,
-        blocks: list[Block],
-        copies: list[Block],
-        aliases: dict[Node, BufferAlias],
-        guards: MappingType[Node, frozenset[Guard]],
-    ) -> list[Block]:
-        """Blocks and copies by what they need; an aliased result is complete when all its parts are written."""
-        writers: dict[Node, list[Block]] = {}
-        everything = [*blocks, *copies]
-        for b in everything:
-            writers.setdefault(b.output, []).append(b)
-        for b in copies:
-            if b.output in aliases:  # a part of a concatenation
-                writers.setdefault(aliases[b.output].parent, []).append(b)
-        done: set[int] = set()
-        ordered: list[Block] = []
-
-        def overwrite(part: Node) -> None:
-            """Before ``part`` is written, so is what it changes: the first operand of an update."""
-            while part in aliases and not aliases[part].is_view:
-                around = aliases[part].parent
-                if around.op == "update" and _is_changing(part, around):
-                    need(around.args[0])
-                    for c in copies:
-                        if c.output in aliases and aliases[c.output].parent is around and c.inputs == around.args[:1]:
-                            write(c)
-                part = around
-
-        def need(node: Node) -> None:
-            if node in self.aliased:
-                for part in node.args if node.op in JOINED else (aliases[node].parent,):
-                    need(part)
-                for c in copies:
-                    if c.output in aliases and aliases[c.output].parent is node:
-                        write(c)
-            elif node in writers:
-                for b in writers[node]:
-                    write(b)
-
-        def write(block: Block) -> None:
-            if id(block) in done:
-                return
-            done.add(id(block))
-            for i in block.inputs:
-                need(i)
-            overwrite(block.output)
-            for condition, _ in sorted(guards.get(block.output, ()), key=lambda g: self.order[g[0]]):
-                need(condition)
-            for size in sizes_of(block.meaning):
-                if size in self.sizes:
-                    need(self.sizes[size])
-            ordered.append(block)
-
-        for b in sorted(blocks, key=lambda b: self.order[b.output]):
-            write(b)
-        for node in (*(n for _, n in self.graph.outputs), *self.sizes.values(), *self.demanded):
-            need(node)
-        for b in copies:
-            write(b)
-        return ordered
-
 
 def _parts(node: Node) -> list[tuple[Node, tuple[Extent, ...]]]:
     """The operands of a concatenation or of an update, in the order in which they are written, each with its offset."""
@@ -381,11 +282,6 @@ def _parts(node: Node) -> list[tuple[Node, tuple[Extent, ...]]]:
         found.append((part, tuple(offset)))
         offset[axis] = X.plain(offset[axis] + part.type.shape[axis])
     return found
-
-
-def _is_changing(part: Node, around: Node) -> bool:
-    """Is ``part``, or what it is a copy of, the second operand of the update ``around``?"""
-    return part is around.args[1] or (part.op == "copy" and part.args == around.args[1:])
 
 
 def _same(a: float, b: float) -> bool:

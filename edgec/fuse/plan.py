@@ -17,7 +17,8 @@ from types import MappingProxyType
 
 from edgec import limits
 from edgec.fuse import classify
-from edgec.fuse.aliasing import AliasPlanner, BufferAlias, Plan, copy_block
+from edgec.fuse.aliases import BufferAlias
+from edgec.fuse.aliasing import AliasPlanner, Plan, copy_block
 from edgec.fuse.attention import is_attention
 from edgec.fuse.block import Block, is_affine
 from edgec.fuse.border import divided

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edgec import ops
 from edgec.compress import search
 from edgec.compress.max_loss import parsed
-from edgec.fuse.aliasing import Halo
+from edgec.fuse.aliases import Halo
 from edgec.ir import expr as X
 from edgec.ir.nest import _chain, _cuts
 from edgec.resources import data_folder
