@@ -37,7 +37,7 @@ from edgec.schedule.map import map_
 from edgec.schedule.offer import SparseOffer
 from edgec.schedule.program import BlockSchedule
 from edgec.schedule.row import row
-from edgec.schedule.rows import cycles_of_rows, rows
+from edgec.schedule.rows import cycles_of_rows, least_of_rows, rows
 from edgec.schedule.sweep import sweep
 from edgec.schedule.transpose import transpose
 from edgec.schedule.variants import named
@@ -101,10 +101,13 @@ def _is_less_by_rows(found: BlockSchedule, r: Request) -> bool:
     is_few = most(found.n) < lanes or (
         isinstance(found, Contract) and found.l_mode == "gathered" and most(found.m) < lanes
     )
-    cycles = cycles_of_rows(r.flat, r.device) if is_few else None
-    if cycles is None:
+    if not is_few:
         return False
-    return cycles < (cycles_of(found, r.device) if isinstance(found, Winograd) else cycles_of_contract(found, r.device))
+    taken = cycles_of(found, r.device) if isinstance(found, Winograd) else cycles_of_contract(found, r.device)
+    if taken <= least_of_rows(r.flat):  # which is quicker to tell
+        return False
+    cycles = cycles_of_rows(r.flat, r.device)
+    return cycles is not None and cycles < taken
 
 
 def _is_walked_by_lanes(flat: Flat) -> bool:

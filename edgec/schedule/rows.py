@@ -97,6 +97,11 @@ def cycles_of_rows(flat: Flat, device: Device) -> float | None:
     return tile.cycles if tile is not None else None
 
 
+def least_of_rows(flat: Flat) -> float:
+    """Cycles that `rows` take at least: to add up the lanes of every result."""
+    return ACROSS_CYCLES * prod(map(most, flat.loops))
+
+
 def _parts(flat: Flat, lanes: int, weights: Weights) -> Parts | None:
     """The one reduction of a formula, along what is contiguous, with its weights in the order of its terms."""
     if len([e for e in X.walk(flat.body) if e.op == "reduce"]) != 1:
@@ -127,6 +132,7 @@ def _best(parts: Parts, device: Device) -> Tile | None:
     )
     by_each = [v for v in parts.loops if v in X.free_variables(body) and most(v) > 1 and _is_even(body, v)]
     last = next((v for v in by_each if coefficient(parts.address, v) == 1), None)
+    ends = last is not None and _ends_on_lanes(parts, last)
     found: list[Tile] = []
     for across in [None, *(v for v in by_each if v is not last)]:
         along = [v for v in (across, last) if v is not None]
@@ -136,7 +142,7 @@ def _best(parts: Parts, device: Device) -> Tile | None:
             if results * (1 + is_long) + min(counts, default=1) + 1 > device.vectors_in_registers:
                 continue
             step = max(results * work / 2, read / 2, 0 if results >= 2 * LATENCY else LATENCY)
-            on_lanes = last is not None and 1 < tile[last] <= device.vector_lanes and _ends_on_lanes(parts, last)
+            on_lanes = ends and 1 < counts[-1] <= device.vector_lanes
             after = results * (ACROSS_CYCLES + RESULT_CYCLES / (counts[-1] if on_lanes else 1))
             each = prod(steps) * step + after + device.costs.register_tile.tile
             tiles = prod(ceil(most(v) / tile.get(v, 1)) for v in parts.loops)
