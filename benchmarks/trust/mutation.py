@@ -16,6 +16,7 @@ import argparse
 import ast
 import json
 import os
+import pkgutil
 import shutil
 import signal
 import sys
@@ -27,11 +28,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx.backend.test.case import node
+
 from benchmarks import ROOT
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.trust import covering
 from benchmarks.trust.mutants import Mutant, everywhere
-from benchmarks.trust.near import alike, named_for, near
+from benchmarks.trust.near import alike, named_for, near, spoken
 from benchmarks.trust.warm import Warm
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ class Judge:
 
     def __init__(self, copy: Path, cache: Path, seconds: float, passed: Collection[str] = ()) -> None:
         self.copy, self.seconds, self.known, self.passed = copy, seconds, cache / SOUND, passed
-        self.warm = Warm(copy, covering.environment(copy))
+        self.warm = Warm(copy, covering.environment(copy), node_tests())
         self.sound: dict[str, bool] = {}
         if self.known.is_file():
             self.sound = json.loads(self.known.read_text(encoding="utf-8"))
@@ -94,20 +97,24 @@ class Judge:
         if not tests:
             return {"verdict": UNREACHED}
         begun = time.monotonic()
+        words = spoken(self.copy, mutant.file, mutant.line)
         unsound = [test for test, is_sound in self.sound.items() if not is_sound]
         while True:
             with planted(mutant, self.copy):
-                by = self.failed(tests, unsound)
-            if by is None or self.is_sound(by, tests, unsound):
+                by = self.failed(tests, unsound, words)
+            if by is None or self.is_sound(by, tests, unsound, words):
                 break
             unsound.append(by)
         found = {"tests": tests[:4], "seconds": round(time.monotonic() - begun, 1)}
         return {"verdict": LIVED, **found} if by is None else {"verdict": KILLED, "by": by, **found}
 
-    def failed(self, tests: list[str], without: Sequence[str] = ()) -> str | None:
-        """The first test that fails, or how the run ended else; None where it ends well."""
+    def failed(self, tests: list[str], without: Sequence[str] = (), words: Sequence[str] = ()) -> str | None:
+        """The first test that fails, or how the run ended else; None where it ends well.
+
+        Tests that are named with the ``words`` come first.
+        """
         left_out = [f"--deselect={test}" for test in without]
-        options = ["-x", "--tb=no", "-rfE", "-n", "0", *covering.limit(self.seconds)]
+        options = ["-x", "--tb=no", "-rfE", "-n", "0", *covering.limit(self.seconds), "--words", " ".join(words)]
         command = covering.pytest_arguments(*options, *left_out, *tests)
         code, said = self.warm.run(command, LEAST + TIMES * self.seconds)
         if code is None:
@@ -117,7 +124,7 @@ class Judge:
         lines = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         return lines[0].partition(" - ")[0].partition(" ")[2] if lines else f"exit code {code}"
 
-    def is_sound(self, test: str, tests: list[str], without: Sequence[str]) -> bool:
+    def is_sound(self, test: str, tests: list[str], without: Sequence[str], words: Sequence[str]) -> bool:
         """Does it pass among the same tests where no mutant is? What is no test (a crash, a limit of time) is taken to.
 
         Among them, as a test may fail because of one before it.
@@ -125,9 +132,14 @@ class Judge:
         if "tests/" not in test or test in self.passed:
             return True
         if test not in self.sound:
-            self.sound[test] = self.failed(tests, without) != test
+            self.sound[test] = self.failed(tests, without, words) != test
             self.known.write_text(json.dumps(self.sound, indent=0), encoding="utf-8")
         return self.sound[test]
+
+
+def node_tests() -> list[str]:
+    """The modules of the ONNX project's tests of operators, which take seconds to import."""
+    return [m.name for m in pkgutil.iter_modules(node.__path__, f"{node.__name__}.")]
 
 
 @contextmanager
