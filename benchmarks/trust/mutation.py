@@ -59,7 +59,7 @@ def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: floa
 
     A line of no function runs where its file is imported first, whatever the test: any test of the file may mind it.
     Of files that have no record two come first that share words with the function, and those last that are named for
-    the module, or import it.
+    the module, or import it; the nearest too, where the recorded tests are quick.
     """
     recorded = {test.partition("::")[0] for test in covered.seconds}
     words = [f for f in alike(copy, mutant.file, mutant.line) if f not in recorded][:ALIKE]
@@ -72,7 +72,8 @@ def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: floa
     else:
         lines = range(mutant.line, mutant.last_line + 1)
         found = next(filter(None, (covered.tests(mutant.file, line, seconds) for line in lines)), [])
-    found = found or near(copy, mutant.file)
+    if sum(covered.seconds[test] for test in found) < seconds / 2:  # there is time for others
+        found = [*found, *(f for f in near(copy, mutant.file) if not found or f not in recorded)]
     return list(dict.fromkeys([*words, *found, *named]))
 
 

@@ -39,6 +39,7 @@ BROAD: Mapping[str, tuple[str, ...]] = {
     "edgec/ops/*": ("tests/ir/test_refused_operands.py", "tests/random/test_kept_gradients.py",
                     "tests/golden/test_built_graphs.py", "tests/random/test_operators_alone.py",
                     "tests/golden/test_decisions.py", "tests/onnx/test_meaning.py", "tests/differentiate"),
+    "edgec/ir/records/*": ("tests/pipeline/test_saved_records.py", "tests/pipeline/test_restart.py"),
     "edgec/ir/*": ("tests/golden/test_built_graphs.py", "tests/ir", "tests/golden/test_decisions.py"),
     "edgec/report/*": ("tests/golden/test_reports.py", "tests/report/test_drawn_answers.py", "tests/report"),
     "edgec/advise/*": ("tests/golden/test_reports.py", "tests/cli/test_advise.py"),

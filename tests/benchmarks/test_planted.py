@@ -120,6 +120,17 @@ def test_tests_of_the_line_are_run(tmp_path: Path) -> None:
     assert by_line == {4: ["quick"], 6: []}
 
 
+def test_the_nearest_are_run_too_where_there_is_time(tmp_path: Path) -> None:
+    module, near_it = "edgec/ops/m.py", "tests/ir/test_refused_operands.py"
+    for path, text in ((module, TEXT), (near_it, "")):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    mutant = next(m for m in mutants(tmp_path, module) if m.line == 4)
+    for seconds, nearest in ((0.1, [near_it]), (1.5, [])):
+        covered = Covering(1, {"t::a": seconds}, {module: {4: ["t::a"]}})
+        assert chosen(mutant, covered, tmp_path, 2.0) == ["t::a", *nearest]
+
+
 def test_a_line_of_no_function_is_minded_by_any_test_of_the_file(tmp_path: Path) -> None:
     """Whichever test imported the file first."""
     (tmp_path / "m.py").write_text("MOST = 3\n\n\ndef f(a):\n    return a < MOST\n", encoding="utf-8")
