@@ -130,7 +130,7 @@ def test_other_names() -> None:
     assert graph.outputs == GRAPHS["plain"].outputs
 
 
-@pytest.mark.parametrize("kept", [(), ("total", "kv_cache_dim")], ids=["none", "all"])
+@pytest.mark.parametrize("kept", [(), ("total", "kv_heads", "kv_cache_dim")], ids=["none", "all"])
 def test_dimensions_whose_names_do_not_tell_the_length(kept: tuple[str, ...]) -> None:
     """No name of an output, or the same before and after a run: tokens are the dimension behind heads."""
     model = onnx.ModelProto()
@@ -141,6 +141,8 @@ def test_dimensions_whose_names_do_not_tell_the_length(kept: tuple[str, ...]) ->
                 dim.Clear()
             elif kept and dim.dim_param == "past":
                 dim.dim_param = "total"
+        if info.name.startswith(("past_key_values", "present") if kept else "past_key_values"):
+            info.type.tensor_type.shape.dim[1].dim_param = "kv_heads"
     assert edgec.load(model.SerializeToString(), context=CONTEXT).graph.outputs == GRAPHS["grouped"].outputs
 
 
