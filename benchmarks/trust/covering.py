@@ -63,7 +63,7 @@ def environment(copy: Path) -> dict[str, str]:
 
 
 def pytest_arguments(*arguments: str) -> list[str]:
-    return ["-q", "-p", "no:cacheprovider", "--no-header", *arguments]
+    return ["-q", "-p", "no:cacheprovider", "--no-header", "--assert=plain", *arguments]
 
 
 def limit(seconds: float) -> list[str]:

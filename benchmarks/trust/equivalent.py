@@ -21,6 +21,7 @@ REASONS = {
     "value meets it but by accident",
     "asserted": "what weakens an `assert`, which states what holds already: a condition less, or its boundary",
     "rest": "which negative number a `reshape` has for what is left: numpy takes any",
+    "roundings": "whole numbers that a unit of rounding (`U64`) is multiplied by: an allowance of one more is as sound",
     "truth": "numbers from 1 on below `bool(...)`: one more is as true",
 }  # fmt: skip
 _WORDS = {"progress", "_progress", "print", "warn", "_told"}
@@ -99,6 +100,14 @@ def boundary(node: ast.Compare) -> str | None:
             case ast.Constant(value=float() as number) if number % 1:
                 return "chance"
     return None
+
+
+def is_allowance(node: ast.AST, argument: ast.AST) -> bool:
+    """Is it how many units of rounding a bound allows for?"""
+    match node, argument:
+        case ast.BinOp(op=ast.Mult(), right=ast.Name(id="U64")), ast.Constant(value=int()):
+            return True
+    return False
 
 
 def is_rest(node: ast.AST, argument: ast.AST) -> bool:

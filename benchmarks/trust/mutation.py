@@ -1,6 +1,6 @@
 """Mutation testing: which small mistakes in the package do the tests find?
 
-    python -m benchmarks.trust.mutation [--count 200] [--seed 2] [--seconds 20] [--only PATTERN]... [--retry]
+    python -m benchmarks.trust.mutation [--count 200] [--seed 3] [--seconds 20] [--only PATTERN]... [--retry]
 
 Mutants are drawn from all of edgec/ and rewrite_rules/, or from the files that ``--only`` names. Each is put into a
 copy of the project, and tests are run, none of which begins after ``--seconds`` of the processor: those that execute
@@ -16,6 +16,7 @@ import argparse
 import ast
 import json
 import os
+import pkgutil
 import shutil
 import signal
 import sys
@@ -27,11 +28,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnx.backend.test.case import node
+
 from benchmarks import ROOT
 from benchmarks.alone import Row, append_row, read_rows
 from benchmarks.trust import covering
 from benchmarks.trust.mutants import Mutant, everywhere
-from benchmarks.trust.near import alike, named_for, near
+from benchmarks.trust.near import alike, named_for, near, spoken
 from benchmarks.trust.warm import Warm
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
 ROWS = "mutants.jsonl"
 #: The sample of the page: another one each time that tests were written for mutants of the last.
-SEED = 2
+SEED = 3
 #: Tests that pass without a mutant, and those that do not, as far as any found one.
 SOUND = "sound.json"
 KILLED, LIVED, UNREACHED = "killed", "lived", "unreached"
@@ -56,7 +59,7 @@ def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: floa
 
     A line of no function runs where its file is imported first, whatever the test: any test of the file may mind it.
     Of files that have no record two come first that share words with the function, and those last that are named for
-    the module, or import it.
+    the module, or import it; the nearest too, where the recorded tests are quick.
     """
     recorded = {test.partition("::")[0] for test in covered.seconds}
     words = [f for f in alike(copy, mutant.file, mutant.line) if f not in recorded][:ALIKE]
@@ -69,7 +72,8 @@ def chosen(mutant: Mutant, covered: covering.Covering, copy: Path, seconds: floa
     else:
         lines = range(mutant.line, mutant.last_line + 1)
         found = next(filter(None, (covered.tests(mutant.file, line, seconds) for line in lines)), [])
-    found = found or near(copy, mutant.file)
+    if sum(covered.seconds[test] for test in found) < seconds / 2:  # there is time for others
+        found = [*found, *(f for f in near(copy, mutant.file) if not found or f not in recorded)]
     return list(dict.fromkeys([*words, *found, *named]))
 
 
@@ -84,7 +88,7 @@ class Judge:
 
     def __init__(self, copy: Path, cache: Path, seconds: float, passed: Collection[str] = ()) -> None:
         self.copy, self.seconds, self.known, self.passed = copy, seconds, cache / SOUND, passed
-        self.warm = Warm(copy, covering.environment(copy))
+        self.warm = Warm(copy, covering.environment(copy), node_tests())
         self.sound: dict[str, bool] = {}
         if self.known.is_file():
             self.sound = json.loads(self.known.read_text(encoding="utf-8"))
@@ -94,20 +98,24 @@ class Judge:
         if not tests:
             return {"verdict": UNREACHED}
         begun = time.monotonic()
+        words = spoken(self.copy, mutant.file, mutant.line)
         unsound = [test for test, is_sound in self.sound.items() if not is_sound]
         while True:
             with planted(mutant, self.copy):
-                by = self.failed(tests, unsound)
-            if by is None or self.is_sound(by, tests, unsound):
+                by = self.failed(tests, unsound, words)
+            if by is None or self.is_sound(by, tests, unsound, words):
                 break
             unsound.append(by)
         found = {"tests": tests[:4], "seconds": round(time.monotonic() - begun, 1)}
         return {"verdict": LIVED, **found} if by is None else {"verdict": KILLED, "by": by, **found}
 
-    def failed(self, tests: list[str], without: Sequence[str] = ()) -> str | None:
-        """The first test that fails, or how the run ended else; None where it ends well."""
+    def failed(self, tests: list[str], without: Sequence[str] = (), words: Sequence[str] = ()) -> str | None:
+        """The first test that fails, or how the run ended else; None where it ends well.
+
+        Tests that are named with the ``words`` come first.
+        """
         left_out = [f"--deselect={test}" for test in without]
-        options = ["-x", "--tb=no", "-rfE", "-n", "0", *covering.limit(self.seconds)]
+        options = ["-x", "--tb=no", "-rfE", "-n", "0", *covering.limit(self.seconds), "--words", " ".join(words)]
         command = covering.pytest_arguments(*options, *left_out, *tests)
         code, said = self.warm.run(command, LEAST + TIMES * self.seconds)
         if code is None:
@@ -117,7 +125,7 @@ class Judge:
         lines = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         return lines[0].partition(" - ")[0].partition(" ")[2] if lines else f"exit code {code}"
 
-    def is_sound(self, test: str, tests: list[str], without: Sequence[str]) -> bool:
+    def is_sound(self, test: str, tests: list[str], without: Sequence[str], words: Sequence[str]) -> bool:
         """Does it pass among the same tests where no mutant is? What is no test (a crash, a limit of time) is taken to.
 
         Among them, as a test may fail because of one before it.
@@ -125,9 +133,14 @@ class Judge:
         if "tests/" not in test or test in self.passed:
             return True
         if test not in self.sound:
-            self.sound[test] = self.failed(tests, without) != test
+            self.sound[test] = self.failed(tests, without, words) != test
             self.known.write_text(json.dumps(self.sound, indent=0), encoding="utf-8")
         return self.sound[test]
+
+
+def node_tests() -> list[str]:
+    """The modules of the ONNX project's tests of operators, which take seconds to import."""
+    return [m.name for m in pkgutil.iter_modules(node.__path__, f"{node.__name__}.")]
 
 
 @contextmanager

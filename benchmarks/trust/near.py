@@ -39,6 +39,7 @@ BROAD: Mapping[str, tuple[str, ...]] = {
     "edgec/ops/*": ("tests/ir/test_refused_operands.py", "tests/random/test_kept_gradients.py",
                     "tests/golden/test_built_graphs.py", "tests/random/test_operators_alone.py",
                     "tests/golden/test_decisions.py", "tests/onnx/test_meaning.py", "tests/differentiate"),
+    "edgec/ir/records/*": ("tests/pipeline/test_saved_records.py", "tests/pipeline/test_restart.py"),
     "edgec/ir/*": ("tests/golden/test_built_graphs.py", "tests/ir", "tests/golden/test_decisions.py"),
     "edgec/report/*": ("tests/golden/test_reports.py", "tests/report/test_drawn_answers.py", "tests/report"),
     "edgec/advise/*": ("tests/golden/test_reports.py", "tests/cli/test_advise.py"),
@@ -60,6 +61,7 @@ MOST = 6
 #: Words that tell something, and how much more one of the mutant's own function counts.
 _WORD = re.compile(r"[A-Za-z_]\w{3,}")
 _OWN = 4
+_NAME = re.compile(r"[A-Za-z][\w-]*")
 
 
 def near(copy: Path, module: str) -> list[str]:
@@ -98,6 +100,22 @@ def alike(copy: Path, module: str, line: int) -> list[str]:
     rare = {w: weight * log(len(words) / files[w]) ** 2 for w, weight in weights.items() if w in files}
     shared = {f: sum(rare[w] for w in of_file & rare.keys()) / sqrt(20 + len(of_file)) for f, of_file in words.items()}
     return sorted((f for f in shared if shared[f]), key=lambda f: (-shared[f], f))
+
+
+def spoken(copy: Path, module: str, line: int) -> list[str]:
+    """Words by which tests of a function name it: its own name and texts, those of its decorators, and the file's."""
+    tree = ast.parse((copy / module).read_text(encoding="utf-8"))
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    around = [f for f in functions if f.lineno <= line <= (f.end_lineno or f.lineno)]
+    decorators = [d for f in functions for d in f.decorator_list]
+    texts = [n.value for part in (*around, *decorators) for n in ast.walk(part) if isinstance(n, ast.Constant)]
+    plain = [t for t in texts if isinstance(t, str) and _NAME.fullmatch(t)]
+    return sorted({w for text in (Path(module).stem, *(f.name for f in around), *plain) for w in words_of(text)})
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a name, in small letters."""
+    return {w.lower() for w in re.findall(r"[A-Za-z]{3,}", text)}
 
 
 @cache

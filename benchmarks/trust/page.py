@@ -104,8 +104,8 @@ def _mutation(
         "`python -m benchmarks.trust.mutation` puts one small mistake at a time into a copy and runs tests for some "
         "seconds, not the whole suite: those that execute its line, where `python -m benchmarks.trust.covering` "
         "noted them before, and of test files without such notes the nearest, by imports and by rare words that they "
-        "share with the function. A mistake is killed if one of them fails that passes without it. So the share is a "
-        "lower bound.\n"
+        "share with the function; first those whose names share words with it. A mistake is killed if one of them "
+        "fails that passes without it. So the share is a lower bound.\n"
     )
     yield "Places whose mistakes change no result by their form are left out:\n"
     yield "\n".join(f"* {text}" for text in REASONS.values()) + "\n"

@@ -187,7 +187,7 @@ class Cut:
         if moves is not None:
             share = moves / np.maximum(moves.sum(axis=1, keepdims=True), 1e-300)
             score = score + np.nan_to_num(share * costs[:, None]).sum(axis=2)
-        return np.asarray(np.where(width > 0, score, -1.0).argmax(axis=1))
+        return np.asarray(np.where(width > 0, score, -np.inf).argmax(axis=1))
 
     def _violated(self, open: _Open, end: float) -> dict[str, Array] | None:
         """Inputs of these parts, or near them, at which the code violates the case.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 
 from edgec.frontend.language.facts import facts_of
@@ -43,8 +44,8 @@ def _in_levels(plan: Plan, first: int) -> Plan:
     inputs = {str(n.attributes["name"]): n for n in plan.graph.inputs}
     outputs = {name: plan.root_of(n)[0] for name, n in plan.outputs}
     memory = {outputs[s.output]: inputs[s.input] for s in states(plan.graph) if s.output in outputs}
-    written: dict[Node, int] = {}  # the level of the last writer, by the owner of the memory
-    read: dict[Node, int] = {}
+    written: dict[Node, int] = defaultdict(int)  # the level behind the last writer, by the owner of the memory
+    read: dict[Node, int] = defaultdict(int)
     levels = []
 
     def owner(node: Node) -> Node:
@@ -53,9 +54,10 @@ def _in_levels(plan: Plan, first: int) -> Plan:
 
     for block in plan.blocks[first:]:
         target, sources = owner(block.output), {owner(n) for n in block.inputs}
-        level = max([*(written.get(s, -1) for s in sources), read.get(target, -1)], default=-1) + 1
+        level = max([read[target], *(written[s] for s in sources)])
         levels.append(level)
-        written[target] = max(level, written.get(target, 0))
-        read |= {s: max(level, read.get(s, 0)) for s in sources}
+        written[target] = max(written[target], level + 1)
+        for s in sources:
+            read[s] = max(read[s], level + 1)
     order = sorted(range(len(levels)), key=levels.__getitem__)
     return replace(plan, blocks=(*plan.blocks[:first], *(plan.blocks[first + k] for k in order)))

@@ -34,7 +34,7 @@ def bounds(e: Expr) -> tuple[Bound, Bound]:
         return (0, upper(e.value.extent) - 1)
     if e.op == "size":
         return (e.value.low, e.value.high)
-    if e.op in ("add", "sub", "neg", "mul"):
+    if e.op in ("add", "mul"):
         terms, c = linear(e)
         if list(terms) == [e] and e.op == "mul":
             corners = [_times(x, y) for x in bounds(e.args[0]) for y in bounds(e.args[1])]

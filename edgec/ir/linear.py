@@ -15,17 +15,12 @@ Linear = tuple[dict[Expr, int], int]
 def _linear(e: Expr) -> tuple[tuple[tuple[Expr, int], ...], int]:
     if e.op == "const":
         return (), e.value
-    if e.op in ("add", "sub") and e.dtype == "i64":
-        left, c = linear(e.args[0])
-        right, d = linear(e.args[1])
-        sign = 1 if e.op == "add" else -1
-        terms = dict(left)
-        for atom, k in right.items():
-            terms[atom] = terms.get(atom, 0) + sign * k
-        return tuple((a, k) for a, k in terms.items() if k), c + sign * d
-    if e.op == "neg":
+    if e.op == "add" and e.dtype == "i64":  # differences are sums with a factor of -1
         terms, c = linear(e.args[0])
-        return tuple((a, -k) for a, k in terms.items()), -c
+        right, d = linear(e.args[1])
+        for atom, k in right.items():
+            terms[atom] = terms.get(atom, 0) + k
+        return tuple((a, k) for a, k in terms.items() if k), c + d
     if e.op == "mul" and e.args[1].op == "const":
         terms, c = linear(e.args[0])
         k = e.args[1].value
@@ -60,7 +55,7 @@ def build(terms: Mapping[Expr, int], constant: int = 0) -> Expr:
     return X.raw_call("add", (result, X.const(constant)), "i64") if constant else result
 
 
-_STATIC = ("const", "var", "size", "add", "sub", "neg", "mul", "floordiv", "floormod", "min", "max")
+_STATIC = ("const", "var", "size", "add", "mul", "floordiv", "floormod", "min", "max")
 
 
 @remembered(200_000)

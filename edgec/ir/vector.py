@@ -110,7 +110,7 @@ def _has_lanes(e: Expr, lane: Expr, is_whole: bool) -> bool:
     if e.dtype == "i64":  # a position
         if e.op == "floordiv":
             return is_whole
-        return e.op in ("var", "add", "mul", "const", "sub") or (e.op == "cast" and e.args[0].dtype == "i32")
+        return e.op in ("var", "add", "mul", "const") or (e.op == "cast" and e.args[0].dtype == "i32")
     if e.op == "load":
         is_known = coefficient(e.args[0], lane) is not None or chosen(e.args[0], lane) is not None
         return e.dtype in LANES and (is_known or (is_whole and is_repeated(e, lane)))

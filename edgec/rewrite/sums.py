@@ -21,16 +21,12 @@ class Term:
 
 def multiplied_out(t: Term) -> Iterator[Term]:
     """The term with sums of sizes among its factors multiplied out."""
-    for k, f in enumerate(t.factors):
-        if is_static(f) and f.op in ("add", "sub", "mul", "const", "neg"):
-            others = (*t.factors[:k], *t.factors[k + 1 :])
-            parts: dict[str, list[tuple[int, tuple[Expr, ...]]]] = {
-                "const": [(int(f.value or 0), ())] if f.op == "const" else [],
-                "neg": [(-1, f.args)], "mul": [(1, f.args)],
-                "add": [(1, (a,)) for a in f.args], "sub": [(1, f.args[:1]), (-1, f.args[1:])],
-            }  # fmt: skip
-            for sign, more in parts[f.op]:
-                yield from multiplied_out(Term(t.coefficient * sign, t.bound, t.conditions, (*others, *more)))
+    for at, f in enumerate(t.factors):
+        if is_static(f) and f.op in ("add", "mul", "const"):
+            others = (*t.factors[:at], *t.factors[at + 1 :])
+            parts = [(1, f.args)] if f.op == "mul" else [(1, (a,)) for a in f.args]
+            for k, more in [(f.value, ())] if f.op == "const" else parts:
+                yield from multiplied_out(Term(t.coefficient * k, t.bound, t.conditions, (*others, *more)))
             return
     yield t
 

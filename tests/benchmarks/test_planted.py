@@ -61,6 +61,7 @@ def test_every_mutant_is_one_change_that_python_reads(tmp_path: Path) -> None:
         ("def f(a):\n    return a < 1e-6\n", "chance"),
         ("def f(a):\n    return bool(a.get('sorted', 1))\n", "truth"),
         ("def f(a):\n    return a.reshape(-1)\n", "rest"),
+        ("def f(a):\n    return 8 * U64 * a\n", "roundings"),
         ("def f(a):\n    assert a.b and (a.c < a.d and a.e)\n", "asserted"),
     ],
 )
@@ -68,9 +69,11 @@ def test_equivalent_places_have_no_mutants(text: str, reason: str, tmp_path: Pat
     assert reason in REASONS
     (tmp_path / "m.py").write_text(text, encoding="utf-8")
     found = mutants(tmp_path, "m.py")
-    assert {m.kind for m in found} <= {"chance": {"constant"}, "rest": {"sign"}}.get(reason, set())
+    assert {m.kind for m in found} <= {"chance": {"constant"}, "rest": {"sign"}, "roundings": {"operator"}}.get(
+        reason, set()
+    )
     like = {"drawn(random": "drawn(x", "progress(": "store(", "frozen": "other", "SECONDS": "LANES", "1e-6": "1.0"}
-    like |= {"HALVINGS": "LANES", "seconds_of": "width_of", "assert": "return", "reshape": "take"}
+    like |= {"HALVINGS": "LANES", "seconds_of": "width_of", "assert": "return", "reshape": "take", "U64": "LANES"}
     for old, new in {**like, "bool(": "int("}.items():
         text = text.replace(old, new)
     (tmp_path / "m.py").write_text(text, encoding="utf-8")
@@ -115,6 +118,17 @@ def test_tests_of_the_line_are_run(tmp_path: Path) -> None:
     covered = Covering(1, seconds, {"m.py": {4: ["slow", "quick"], 2: ["other"]}})
     by_line = {m.line: chosen(m, covered, tmp_path, 2.0) for m in mutants(tmp_path, "m.py")}
     assert by_line == {4: ["quick"], 6: []}
+
+
+def test_the_nearest_are_run_too_where_there_is_time(tmp_path: Path) -> None:
+    module, near_it = "edgec/ops/m.py", "tests/ir/test_refused_operands.py"
+    for path, text in ((module, TEXT), (near_it, "")):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    mutant = next(m for m in mutants(tmp_path, module) if m.line == 4)
+    for seconds, nearest in ((0.1, [near_it]), (1.5, [])):
+        covered = Covering(1, {"t::a": seconds}, {module: {4: ["t::a"]}})
+        assert chosen(mutant, covered, tmp_path, 2.0) == ["t::a", *nearest]
 
 
 def test_a_line_of_no_function_is_minded_by_any_test_of_the_file(tmp_path: Path) -> None:

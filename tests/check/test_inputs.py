@@ -10,7 +10,7 @@ from convnet import convnet, tokens
 from onnx.parser import parse_model
 
 from edgec.errors import UsageError
-from edgec.execute.samples import given_inputs, index_limits, random_inputs
+from edgec.execute.samples import given_inputs, index_limits, random_inputs, samples
 from edgec.frontend.onnx import import_model
 
 
@@ -46,7 +46,7 @@ def test_files_hold_one_sample_or_many(tmp_path: Path) -> None:
         ({"picture": np.zeros((1, 3, 10, 10), np.float32)}, "'image' is missing"),
         ({"image": np.zeros((1, 3, 10, 10))}, "'image' is float64"),
         ({"image": np.zeros((1, 3, 9, 10), np.float32)}, "expected [1, 3, 10, 10]"),
-        ({"image": np.zeros((0, 3, 10, 10), np.float32)}, "0"),
+        ({"image": np.zeros((0, 3, 10, 10), np.float32)}, "the inputs hold [0] samples"),
     ],
 )
 def test_files_that_do_not_fit(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
@@ -54,6 +54,19 @@ def test_files_that_do_not_fit(tmp_path: Path, arrays: dict[str, np.ndarray], me
     with pytest.raises(UsageError) as raised:
         given_inputs(import_model(convnet()), tmp_path / "x.npz")
     assert message in str(raised.value)
+
+
+def test_inputs_hold_as_many_samples_each() -> None:
+    graph = import_model(
+        parse_model(
+            '<ir_version: 8, opset_import: ["": 17]> g (float[2] a, float[2] b) => (float[2] c) { c = Add (a, b) }'
+        )
+    )
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(3, 2), "b": np.ones((3, 2), np.float32)}
+    assert [s["a"].tolist() for s in samples(graph, arrays)] == [[0, 1], [2, 3], [4, 5]]
+    for count in (1, 2):
+        with pytest.raises(UsageError, match=rf"the inputs hold \[{count}, 3\] samples"):
+            samples(graph, {**arrays, "b": arrays["b"][:count]})
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

@@ -76,7 +76,19 @@ def test_bounds_of_an_output_of_one_element(here: Path, capsys: pytest.CaptureFi
         (("--inputs", "x.npz", "--eps", "0.1", "--within", "5:6"), "is not within"),
         (("--inputs", "x.npz", "--eps", "0.1", "--output", "z"), "no output 'z'"),
         (("--property", "holds.vnnlib", "--eps", "0.1"), "says what its inputs are"),
+        (("--property", "holds.vnnlib", "--inputs", "x.npz"), "says what its inputs are"),
         (("--property", "none.vnnlib"), "cannot be read"),
+        (("--eps", "0.1"), "what is to be certified is not said"),
+        (("--inputs", "x.npz", "--eps", "0.1", "--within", "0"), "is no range"),
+        (("--inputs", "x.npz", "--eps", "0.1", "--within", "nan:1"), "is no range"),
+        (("--box", "x.npz:0.1", "--inputs", "x.npz"), "a box says what its inputs are"),
+        (("--box", "x.npz:0.1", "--eps", "0.1"), "a box says what its inputs are"),
+        (("--box", "x.npz:0.1", "--property", "holds.vnnlib"), "a box says what its inputs are"),
+        (("--inputs", "x.npz", "--eps", "0.1", "--limit", "1"), "a limit is one of differences"),
+        (("--inputs", "x.npz", "--eps", "0.1", "--against", "float", "--output", "y"), "bounded for all outputs"),
+        (("--inputs", "x.npz", "--eps", "0.1", "--against", "float", "--radius"), "bounded for all outputs"),
+        (("--property", "holds.vnnlib", "--against", "float"), "bounded for all outputs"),
+        (("--inputs", "x.npz", "--eps", "0.1", "--against", "float", "--limit", "-1"), "is no limit"),
         (("--inputs", "x.npz", "--eps", "0.1", "--seconds", "-1"), "no time"),
     ],
 )
@@ -86,6 +98,16 @@ def test_errors_in_words(
     monkeypatch.chdir(here)
     code, found = certify(here, capsys, *words)
     assert code == 2 and said in found["error"]["message"]
+
+
+def test_an_output_of_several_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["z"])]
+    onnx.save(model(nodes, [tensor_input("x", [1, 2])], ["y", "z"]), here / "net.onnx")
+    asked = ("--inputs", str(here / "x.npz"), "--eps", "0.1")
+    code, found = certify(here, capsys, *asked)
+    assert code == 2 and "the network has 2 outputs" in found["error"]["message"]
+    rows = [certify(here, capsys, *asked, "--output", name)[1]["certificates"] for name in ("y", "z")]
+    assert [[row["verdict"] for row in found] for found in rows] == [["holds"] * 2] * 2
 
 
 def test_what_it_draws(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,15 +88,19 @@ def test_products_of_a_vector(precision: str, tmp_path: Path) -> None:
         assert np.abs(got - want).max() <= tolerance * np.abs(want).max(), name
 
 
-def coded_product(bits: int, depth: int, results: int) -> Graph:
-    """A product of a norm with codes, a scale and an offset for every 32 of which follow one another in a row."""
-    random = np.random.default_rng(depth)
+def coded(bits: int, depth: int, results: int, seed: int = 0) -> Value:
+    """Weights of codes with a scale and an offset for every 32, which follow one another in a row."""
+    random = np.random.default_rng(depth + seed)
     codes = random.integers(0, 1 << bits, (results, depth)).astype(DTYPES["u4" if bits == 4 else "u8"])
     scale, base = (random.standard_normal((results, depth // 32)).astype(np.float16) for _ in range(2))
-    x = Value(placeholder("x", Type("f32", (1, depth))))
     node, *numbers = (Value(constant_node(a)) for a in (codes, scale, base))
-    weights = dequantized(node, *numbers, axis=1, block=32)
-    return Graph((x.node,), (("y", (rms_norm(x) @ emit("transpose", weights, perm=(1, 0))).node),))
+    return emit("transpose", dequantized(node, *numbers, axis=1, block=32), perm=(1, 0))
+
+
+def coded_product(bits: int, depth: int, results: int) -> Graph:
+    """A product of a norm with codes."""
+    x = Value(placeholder("x", Type("f32", (1, depth))))
+    return Graph((x.node,), (("y", (rms_norm(x) @ coded(bits, depth, results)).node),))
 
 
 def test_products_with_codes(tmp_path: Path) -> None:
@@ -114,6 +118,18 @@ def test_products_with_codes(tmp_path: Path) -> None:
         given = {"x": RANDOM.standard_normal((1, depth)).astype(np.float32)}
         want, got = run_graph(graphs[f"{bits}_{depth}"], given)["y"], network(given)["y"]
         assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max(), (bits, depth)
+
+
+@pytest.mark.parametrize("bits", [(4, 4), (8, 8), (4, 8), (8, 4)], ids=str)
+def test_products_of_one_vector_share_a_kernel_where_codes_are_alike(bits: tuple[int, int]) -> None:
+    """A gate and what it multiplies; a kernel reads codes of one format."""
+    x = Value(placeholder("x", Type("f32", (1, 96))))
+    gate, other = (x @ coded(b, 96, 70, seed) for seed, b in enumerate(bits))
+    graph = Graph((x.node,), (("y", (emit("sigmoid", gate) * other).node),))
+    planned = plan(graph, gpu=True, one_row=True, few_bits=True)
+    kernels = schedule(planned, load_device("cuda_sm90"), ScheduleOptions(fp32_blocks=0)).kernels
+    counts = [len(k.schedule.factors) if isinstance(k.schedule, GpuVector) else 0 for k in kernels]
+    assert counts == ([2] if bits[0] == bits[1] else [0])
 
 
 def test_a_factor_stays_inside_the_sum_where_numerics_are_exact() -> None:

@@ -130,6 +130,22 @@ def test_other_names() -> None:
     assert graph.outputs == GRAPHS["plain"].outputs
 
 
+@pytest.mark.parametrize("kept", [(), ("total", "kv_heads", "kv_cache_dim")], ids=["none", "all"])
+def test_dimensions_whose_names_do_not_tell_the_length(kept: tuple[str, ...]) -> None:
+    """No name of an output, or the same before and after a run: tokens are the dimension behind heads."""
+    model = onnx.ModelProto()
+    model.CopyFrom(MODELS["grouped"])
+    for info in (*model.graph.input, *model.graph.output):
+        for dim in info.type.tensor_type.shape.dim:
+            if info.name.startswith("present") and dim.dim_param not in kept:
+                dim.Clear()
+            elif kept and dim.dim_param == "past":
+                dim.dim_param = "total"
+        if info.name.startswith(("past_key_values", "present") if kept else "past_key_values"):
+            info.type.tensor_type.shape.dim[1].dim_param = "kv_heads"
+    assert edgec.load(model.SerializeToString(), context=CONTEXT).graph.outputs == GRAPHS["grouped"].outputs
+
+
 def test_refused() -> None:
     def another_input(model: onnx.ModelProto) -> None:
         model.graph.input.append(onnx.helper.make_tensor_value_info("encoder_hidden_states", 1, [1, "n", 24]))

@@ -178,6 +178,26 @@ def test_compiled(tmp_path: Path) -> None:
         assert_agree(run(given), wanted(made, given))
 
 
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+def test_trees_that_vote_for_either_of_two_classes(transform: str) -> None:
+    """A column of scores each, as of more classes."""
+    x = some(40, 2)
+    made = model("TreeEnsembleClassifier", [x], 2, {
+        "nodes_treeids": [0] * 5, "nodes_nodeids": [0, 1, 2, 3, 4], "nodes_featureids": [0, 1, 0, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF"], "nodes_values": [0.2, 0.0, 0, 0, 0],
+        "nodes_truenodeids": [1, 3, 0, 0, 0], "nodes_falsenodeids": [2, 4, 0, 0, 0], "class_treeids": [0] * 6,
+        "class_nodeids": [2, 2, 3, 3, 4, 4], "class_ids": [0, 1] * 3,
+        "class_weights": [0.5, 0.25, 0.25, 1.5, 2.0, 0.75], "classlabels_int64s": [7, 3], "post_transform": transform,
+    })  # fmt: skip
+    leaf = np.where(x[:, 0] > 0.2, 0, np.where(x[:, 1] > 0, 2, 1))
+    sums = np.array([[0.5, 0.25], [0.25, 1.5], [2.0, 0.75]])[leaf]
+    powers = np.exp(sums)
+    shares = {"NONE": sums, "LOGISTIC": powers / (1 + powers), "SOFTMAX": powers / powers.sum(1, keepdims=True)}
+    got = evaluate.run(import_model(made), {"x0": x})
+    np.testing.assert_array_equal(got["y0"], np.array([7, 3])[sums.argmax(1)])
+    np.testing.assert_allclose(got["y1"], shares[transform], rtol=1e-5)
+
+
 @pytest.mark.parametrize("operator", ["LinearClassifier", "TreeEnsembleClassifier"])
 def test_labels_that_are_strings_are_numbers(operator: str) -> None:
     """Their order is that of the attribute, also beside the reference, whose labels are strings."""

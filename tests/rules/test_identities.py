@@ -12,12 +12,12 @@ import pytest
 
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, Node, topological
-from edgec.rewrite import Equation, absolute, load_rules, rule, sqrt
+from edgec.rewrite import Equation, absolute, load_rules, rule, select, sqrt
 from edgec.rewrite.families import ORIGINS
 from edgec.rewrite.identity import CONDITIONS, Condition, Identity, prove_identity
 from edgec.rewrite.prove import earns, instances_of
 from edgec.rewrite.sample import values
-from edgec.rewrite.term import match
+from edgec.rewrite.term import apply, match
 
 RULES = load_rules()
 EQUATIONS = [r for r in RULES if isinstance(r, Equation)]
@@ -92,6 +92,50 @@ def test_conditions_are_found() -> None:
     assert prove_identity(root) == Identity("sympy", "reals", (("a", ">= 0"),))
     assert not meets((("a", ">= 0"),), {"a": np.array([-1.0])})
     assert meets((("a", ">= 0"),), {"a": np.array([1.0, np.nan])})
+
+
+def test_the_ends_of_a_condition_belong_to_it_or_not() -> None:
+    """Equations that hold between two ends, without one of them, or up to another variable."""
+    pytest.importorskip("z3")
+
+    @rule("mine", dtypes="float")
+    def above(a, b):  # type: ignore[no-untyped-def]
+        """b where a is above 0, for a > 0."""
+        return select(apply("gt", a, 0), b, 0), b
+
+    @rule("mine", dtypes="float")
+    def not_below(a, b):  # type: ignore[no-untyped-def]
+        """b where a is not below 0, for a >= 0."""
+        return select(apply("ge", a, 0), b, 0), b
+
+    @rule("mine", dtypes="float")
+    def between(a, b):  # type: ignore[no-untyped-def]
+        """b where a is from 0 to 1, for a in [0, 1]."""
+        return select(apply("ge", a, 0), select(apply("le", a, 1), b, 0), 0), b
+
+    @rule("mine", dtypes="float")
+    def without_the_first(a, b):  # type: ignore[no-untyped-def]
+        """b where a is above 0 and up to 1: no condition is that."""
+        return select(apply("gt", a, 0), select(apply("le", a, 1), b, 0), 0), b
+
+    @rule("mine", dtypes="float")
+    def without_the_last(a, b):  # type: ignore[no-untyped-def]
+        """b where a is from 0 and below 1: no condition is that."""
+        return select(apply("ge", a, 0), select(apply("lt", a, 1), b, 0), 0), b
+
+    @rule("mine", dtypes="float")
+    def up_to_another(a, b, c):  # type: ignore[no-untyped-def]
+        """c where a is not above b, for a <= b."""
+        return select(apply("le", a, b), c, 0), c
+
+    found = {
+        above: ("a", "> 0"), not_below: ("a", ">= 0"), between: ("a", "in [0, 1]"), up_to_another: ("a", "<= b"),
+        without_the_first: None, without_the_last: None,
+    }  # fmt: skip
+    for equation, condition in found.items():
+        assert isinstance(equation, Equation)
+        wanted = None if condition is None else Identity("z3", "reals", (condition,))
+        assert prove_identity(equation) == wanted, equation.name
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)

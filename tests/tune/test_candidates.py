@@ -52,6 +52,38 @@ def test_decisions_are_told_apart_by_their_features() -> None:
         assert np.isfinite(np.array([*rows])).all()
 
 
+def test_features_are_shares_and_counts_of_the_record() -> None:
+    kinds = set[type]()
+    for product in PRODUCTS.values():
+        for c in product.candidates("reassociates"):
+            f, r = features(c, product.device), c.record
+            shares = [f[name] for name in ("arithmetic", "loads", "stream", "tiles", "stores")]
+            assert sum(shares) == pytest.approx(1) and min(shares) >= 0
+            width = r.vectors * r.lanes
+            assert (
+                1 - f["idle_lanes"] == pytest.approx(2 ** (f["n"] - f["panels"]) / width) and 0 <= f["idle_lanes"] < 1
+            )
+            assert f["held"] == f["rows"] * f["vectors"] and f["reuse"] == f["held"] / (f["rows"] + f["vectors"])
+            spilled = (f["held"] + f["vectors"] + 1) / product.device.vector_registers
+            assert f["registers"] == pytest.approx(spilled) and 2 ** f["lanes"] == pytest.approx(r.lanes)
+            assert f["cycles"] == pytest.approx(np.log2(max(c.cycles, 1))) and f["beside"] == c.beside / max(
+                c.cycles, 1
+            )
+            if isinstance(r, Contract):
+                rows = 2 ** (f["m"] - f["row_tiles"]) / r.rows
+                assert 1 - f["idle_rows"] == pytest.approx(rows) and 0 <= f["idle_rows"] < 1
+                assert f["direct"] + f["packed"] == 1 or r.l_mode not in ("direct", "packed")
+            else:
+                assert f["arithmetic"] / f["loads"] == pytest.approx(f["held"] / (f["rows"] + f["vectors"]))
+                assert f["points"] == r.points and 2 ** f["block"] == pytest.approx(r.block)
+                weights = 2 ** (f["n"] + f["k"]) * r.points * 4
+                assert 2 ** f["constant_bytes"] == pytest.approx(weights / max(1, product.device.l2_bytes))
+                panel = 2 ** f["k"] * width * 4
+                assert 2 ** f["panel_bytes"] == pytest.approx(panel / max(1, product.device.l1d_bytes))
+            kinds.add(type(r))
+    assert len(kinds) == 2
+
+
 def test_features_tell_what_steps_caches_and_code_take() -> None:
     seen = set[bool]()
     for product in PRODUCTS.values():

@@ -94,7 +94,7 @@ class PackingView(View):
         around = self.packed_around
         is_cut = self.passes and not around  # a block is as long as a part
         names = self.names | ({blocks.inner[0]: "part"} if is_cut else {})
-        place = Printer(names, self.pointers, depth=len(self.sums) + 2).position(
+        place = Printer(names, self.pointers).position(
             X.substitute(blocks.load.args[0], {v: X.const(0) for v in blocks.inner[is_cut:]})
         )
         first = advanced(self.pointers[blocks.load.value], place)

@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 
 _LEAST, _MOST = -(2**15), 2**15 - 1
-#: e^(-2^k) for k = -2 .. 4, e^(-1/8), 1/3: in units of 2^-31; 48/17 and -32/17 in units of 2^-29.
-_FACTORS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
-_EXP_EIGHTH, _THIRD, _START, _SLOPE = 1895147668, 715827883, 1515870810, -1010580540
+#: e^(-2^k) for k = -2 .. 4, e^(-1/8), 1/3: in units of 2^-15; 48/17 and -32/17 in units of 2^-13.
+_FACTORS = (25520, 19875, 12055, 4435, 600, 11, 0)
+_EXP_EIGHTH, _THIRD, _START, _SLOPE = 28918, 10923, 23130, -15420
 
 Raw = np.ndarray
 
@@ -33,15 +33,13 @@ def logistic_table() -> np.ndarray:
 def tanh_table(bits: int) -> np.ndarray:
     """[65536] i16 with no integer bits: tanh(x) for x of ``bits`` integer bits."""
     x = np.arange(_LEAST, _MOST + 1)
-    below = np.where(x < 0, x, -x)
-    size = _shifted(_halved_quotient(_exponential(below, bits + 1)) - (1 << 13), 2)
-    return np.asarray(np.where(x == 0, 0, np.where(x < 0, -size, size)), np.int16)
+    size = _shifted(_halved_quotient(_exponential(-np.abs(x), bits + 1)) - (1 << 13), 2)
+    return np.asarray(np.sign(x) * size, np.int16)
 
 
 def _product(a: Raw, b: Raw | int) -> Raw:
-    """a * b / 2^15, halves away from zero."""
-    whole = a * b
-    return np.asarray(np.trunc((whole + np.where(whole >= 0, 1 << 14, 1 - (1 << 14))) / (1 << 15))).astype(np.int64)
+    """a * b / 2^15, halves upwards."""
+    return _divided(a * b, 15)
 
 
 def _shifted(a: Raw, by: int) -> Raw:
@@ -49,15 +47,9 @@ def _shifted(a: Raw, by: int) -> Raw:
     return np.asarray(np.clip(a << by, _LEAST, _MOST))
 
 
-def _divided(a: Raw | int, by: int) -> Raw:
-    """a / 2^by, halves away from zero."""
-    half = (1 << by) >> 1
-    return np.asarray((np.asarray(a) + half - (np.asarray(a) < 0)) >> by)
-
-
-def _constant(raw: int) -> int:
-    """From 32 bits to 16."""
-    return int(_divided(raw, 16))
+def _divided(a: Raw, by: int) -> Raw:
+    """a / 2^by, halves upwards."""
+    return np.asarray((a + (1 << (by - 1))) >> by)
 
 
 def _exponential(x: Raw, bits: int) -> Raw:
@@ -68,7 +60,8 @@ def _exponential(x: Raw, bits: int) -> Raw:
     y = _near_zero(_shifted(inside, bits))
     rest = inside - x
     for k, factor in zip(range(-2, bits), _FACTORS):
-        y = np.where(rest & (1 << (fraction + k)), _product(y, _constant(factor)), y)
+        y = np.where(rest & (1 << (fraction + k)), _product(y, factor), y)
+    y = np.where(x < -(32 << fraction), 0, y)  # their highest bits have no factor
     return np.asarray(np.where(x == 0, _MOST, y))
 
 
@@ -77,16 +70,14 @@ def _near_zero(x: Raw) -> Raw:
     x = x + (1 << 12)
     x2 = _product(x, x)
     x3, x4 = _product(x2, x), _product(x2, x2)
-    tail = _divided(_product(_divided(x4, 2) + x3, _constant(_THIRD)) + x2, 1)
-    middle = _constant(_EXP_EIGHTH)
-    return np.asarray(np.clip(middle + _product(x + tail, middle), _LEAST, _MOST))
+    tail = _divided(_product(_divided(x4, 2) + x3, _THIRD) + x2, 1)
+    return np.asarray(np.clip(_EXP_EIGHTH + _product(x + tail, _EXP_EIGHTH), _LEAST, _MOST))
 
 
 def _halved_quotient(x: Raw) -> Raw:
     """2 / (1 + x) for x in [0, 1] of no integer bits, with 2 of them."""
-    total = x + _MOST
-    half = np.trunc((total + np.where(total >= 0, 1, -1)) / 2).astype(np.int64)
-    y = _constant(_START) + _product(half, _constant(_SLOPE))
+    half = (x + _MOST + 1) // 2
+    y = _START + _product(half, _SLOPE)
     for _ in range(3):
         y = y + _shifted(_product(y, (1 << 13) - _product(half, y)), 2)
     return y
