@@ -87,11 +87,14 @@ def test_what_onnxruntime_refuses(case: str) -> None:
     assert "node 'n'" in str(refused.value) or "declared" in case
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    with pytest.raises(Exception, match=r".") as theirs:
-        source.ir_version = 8
+    source.ir_version = 8
+    try:
         session = onnxruntime.InferenceSession(source.SerializeToString(), options)
         session.run(None, {i.name: np.ones(i.shape, np.float32) for i in session.get_inputs()})
-    assert "onnxruntime" in type(theirs.value).__module__
+    except Exception as theirs:
+        assert "onnxruntime" in type(theirs).__module__
+    else:
+        assert tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32), "older versions take negative pads"
 
 
 @pytest.mark.parametrize("version", [-1, 2**31, 2**40, 2**63 - 1])
