@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import isfinite
 
 import numpy as np
 
 from edgec.check.compare import Difference, compare, compare_all
+from edgec.check.decisions import is_near_tie
 from edgec.check.float64 import exact_results
 from edgec.check.narrow import Narrow
 from edgec.errors import EdgecError
@@ -93,6 +94,8 @@ class Judge:
                 d = replace(d, group=group, group_rel=relative)
                 if not d.within(self.tolerance):
                     d = self._excused(d, inputs)
+            elif self.is_usual and d.mismatches and not d.note and not self.within(d):
+                d = self._decided(d, got[d.name], inputs)
             rounds = d.quantized or (d.mismatches is None and want[d.name].dtype == np.float32)
             if self.is_usual and self.narrow is None and rounds and isfinite(d.max_rel) and not self.within(d):
                 d = self._as_reference(d, got[d.name], want, inputs)
@@ -218,6 +221,25 @@ class Judge:
         if d.max_rel > max(self.tolerance, min(slack * own[0], most)):
             return d
         return replace(d, excused=f"floats are {max(own):.1e} from double precision in this network")
+
+    def _decided(self, d: Difference, got: np.ndarray, inputs: Arrays) -> Difference:
+        """The same difference of decisions, excused where all of them are between scores that round to either side."""
+        try:
+            if is_near_tie(self.graph, d.name, got, inputs, partial(self._may_be_off, inputs)):
+                return replace(d, excused="scores are nearer each other there than they may be off")
+        except (EdgecError, MemoryError):
+            pass
+        return d
+
+    def _may_be_off(self, inputs: Arrays, scores: Graph, name: str) -> float:
+        """The part of its largest value that an output of ``scores``, a graph of the same inputs, passes with."""
+        judge = replace(self, graph=scores, _rounding={}, _known=None)
+        own = judge._own_rounding(inputs, narrow=self.narrow is not None).get(name)
+        if own is None:
+            return self.tolerance
+        if self.narrow is not None:
+            return max(self.tolerance, min(NARROW_SLACK * own[0], self.narrow.most))
+        return max(self.tolerance, min(SLACK * own[0], MOST_ROUNDING))
 
     @cached_property
     def _remembered(self) -> frozenset[str]:
