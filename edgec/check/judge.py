@@ -229,6 +229,8 @@ class Judge:
                 self.tolerance, NARROW_SLACK * own[1]
             ):
                 return replace(d, excused=f"rounding to {self.narrow.dtype} is {max(own):.1e} in this network")
+            elif self.narrow.most < d.max_rel <= NARROW_SLACK * own[0]:
+                d = replace(d, note=f"rounding to {self.narrow.dtype} alone is {own[0]:.1e}, too much for these inputs")
         slack, most = SLACK, MOST_ROUNDING
         if self.tolerance > NARROW:
             slack, most = (
