@@ -9,7 +9,7 @@ import numpy as np
 from attention_cases import attentions
 from function_cases import comparisons, functions
 from integer_cases import byte_convolutions, byte_products, depthwise, lanes, reductions
-from procedure_cases import attending, descending, recurring, scanning, scattering, selection, sorting
+from procedure_cases import attending, coupling, descending, recurring, scanning, scattering, selection, sorting
 from product_cases import (
     columns,
     contractions,
@@ -326,6 +326,7 @@ GROUPS = {
         aliases,
         sorting,
         descending,
+        coupling,
         recurring,
         scanning,
         scattering,

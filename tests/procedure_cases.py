@@ -170,6 +170,14 @@ def descending() -> Iterator[Named]:
             yield name, graph(leaves, ops.node("neg", leaves))
 
 
+def coupling() -> Iterator[Named]:
+    """Probabilities of pairs, some of them nearly certain."""
+    for rows, classes, dtype in ((1, 2, "f32"), (5, 3, "f32"), (17, 6, "f64"), (0, 4, "f32")):
+        of_pairs = ops.node("sigmoid", value("x", rows, classes * (classes - 1) // 2, dtype=dtype))
+        coupled = ops.node("pairwise_coupling", of_pairs, classes=classes)
+        yield f"coupling of {rows}x{classes}", graph(coupled, ops.node("neg", coupled))
+
+
 def cell(kind: str, *names: str, **options: object) -> Cell:
     found = tuple(activation(name) for name in names)
     return Cell(kind, found, **options)  # type: ignore[arg-type]

@@ -66,8 +66,8 @@ REASONS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
         ("DynamicQuantizeLinear", "Pow", "QLinearMatMul", "QuantizeLinear", "ReduceL1", "ReduceLogSum", "Cast"),
     ),
     ("The same, for the scale and for positions.", "value", ("OneHot", "DynamicQuantizeLinear")),
-    ("The same.", "NaN", ("DynamicQuantizeLinear",)),
     ("The same.", "infinity", ("DynamicQuantizeLinear",)),
+    ("Extremes are those of numbers; onnxruntime's depend on where NaN is.", "NaN", ("DynamicQuantizeLinear",)),
     ("Each NaN is one value of its own or all are one: onnxruntime's order of them is none.", "shape", ("Unique",)),
     (
         "onnxruntime refuses an attribute-like operand at run time; here it is used as a number: a ratio, a threshold, "

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import isfinite
 
 import numpy as np
 
 from edgec.check.compare import Difference, compare, compare_all
+from edgec.check.decisions import is_near_tie
 from edgec.check.float64 import exact_results
 from edgec.check.narrow import Narrow
 from edgec.errors import EdgecError
@@ -93,6 +94,8 @@ class Judge:
                 d = replace(d, group=group, group_rel=relative)
                 if not d.within(self.tolerance):
                     d = self._excused(d, inputs)
+            elif self.is_usual and d.mismatches and not d.note and not self.within(d):
+                d = self._decided(d, got[d.name], inputs)
             rounds = d.quantized or (d.mismatches is None and want[d.name].dtype == np.float32)
             if self.is_usual and self.narrow is None and rounds and isfinite(d.max_rel) and not self.within(d):
                 d = self._as_reference(d, got[d.name], want, inputs)
@@ -154,6 +157,8 @@ class Judge:
         No reason to complain is a reference that is as far from the formulas of the graph itself.
         """
         off, few, most = _steps_off(got, want, d.step), max(1.0, FEW * want.size), max(1.0, STEPPED * want.size)
+        if self.narrow is not None and (off > few or d.max_abs > d.step * (1 + self.tolerance)):
+            return self._counted_narrow(d, off, self.narrow, inputs)
         if off <= few or d.max_abs > d.step * (1 + self.tolerance):
             return d
         try:
@@ -166,6 +171,27 @@ class Judge:
         if min(off, _steps_off(got, floats, d.step)) <= most and _steps_off(floats, want, d.step):
             return d  # so much is usual where the reference itself rounds otherwise than the formulas
         return replace(d, note=f"{off} of {want.size} are a step off")
+
+    def _counted_narrow(self, d: Difference, off: int, narrow: Narrow, inputs: Arrays) -> Difference:
+        """The same difference of rounded numbers, excused where rounding to 16 bits moves as many as far."""
+        try:
+            rounded = run_graph(narrow.rounded(self.graph), inputs)[d.name]
+            exact = exact_results(self.graph, inputs)[d.name]
+        except (EdgecError, MemoryError):
+            return d
+        moved = _steps_off(rounded, exact, d.step)
+        far = float(np.abs(rounded.astype(np.float64) - exact.astype(np.float64)).max(initial=0.0))
+        if off <= OTHER_SLACK * moved and d.max_abs <= OTHER_SLACK * max(far, d.step):
+            return replace(d, excused=f"rounding to {narrow.dtype} moves {moved} of {exact.size} by a step or more")
+        return replace(d, note=f"{off} of {exact.size} are a step off")
+
+    def _most(self, inputs: Arrays, name: str) -> float:
+        """By what a network that rounds to 16 bits may be off at most; more, where a step of a quantizer is more."""
+        assert self.narrow is not None
+        if not any(n.op == "round" for n in self.graph.operations()):
+            return self.narrow.most
+        stepped, plain = (run_graph(g, inputs)[name] for g in (self.narrow.before_steps(self.graph), self.graph))
+        return max(self.narrow.most, NARROW_SLACK * compare(name, stepped, plain).max_rel)
 
     def within(self, difference: Difference) -> bool:
         """True for an output that passes."""
@@ -199,10 +225,12 @@ class Judge:
             if own is None:
                 if max(d.max_rel, d.group_rel) <= self.narrow.most:
                     return replace(d, excused="this network has no meaning in double precision")
-            elif d.max_rel <= min(NARROW_SLACK * own[0], self.narrow.most) and d.group_rel <= max(
+            elif d.max_rel <= min(NARROW_SLACK * own[0], self._most(inputs, d.name)) and d.group_rel <= max(
                 self.tolerance, NARROW_SLACK * own[1]
             ):
                 return replace(d, excused=f"rounding to {self.narrow.dtype} is {max(own):.1e} in this network")
+            elif self.narrow.most < d.max_rel <= NARROW_SLACK * own[0]:
+                d = replace(d, note=f"rounding to {self.narrow.dtype} alone is {own[0]:.1e}, too much for these inputs")
         slack, most = SLACK, MOST_ROUNDING
         if self.tolerance > NARROW:
             slack, most = (
@@ -218,6 +246,25 @@ class Judge:
         if d.max_rel > max(self.tolerance, min(slack * own[0], most)):
             return d
         return replace(d, excused=f"floats are {max(own):.1e} from double precision in this network")
+
+    def _decided(self, d: Difference, got: np.ndarray, inputs: Arrays) -> Difference:
+        """The same difference of decisions, excused where all of them are between scores that round to either side."""
+        try:
+            if is_near_tie(self.graph, d.name, got, inputs, partial(self._may_be_off, inputs)):
+                return replace(d, excused="scores are nearer each other there than they may be off")
+        except (EdgecError, MemoryError):
+            pass
+        return d
+
+    def _may_be_off(self, inputs: Arrays, scores: Graph, name: str) -> float:
+        """The part of its largest value that an output of ``scores``, a graph of the same inputs, passes with."""
+        judge = replace(self, graph=scores, _rounding={}, _known=None)
+        own = judge._own_rounding(inputs, narrow=self.narrow is not None).get(name)
+        if own is None:
+            return self.tolerance
+        if self.narrow is not None:
+            return max(self.tolerance, min(NARROW_SLACK * own[0], self.narrow.most))
+        return max(self.tolerance, min(SLACK * own[0], MOST_ROUNDING))
 
     @cached_property
     def _remembered(self) -> frozenset[str]:

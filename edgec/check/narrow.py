@@ -39,6 +39,16 @@ class Narrow:
 
         return rewrite(graph, change)
 
+    def before_steps(self, graph: Graph) -> Graph:
+        """The graph with every number of f32 that is rounded to an integer rounded to this type first."""
+
+        def change(old: Node, args: tuple[Node, ...]) -> Node:
+            if old.op == "round" and old.type.dtype == "f32":
+                args = (ops.node("cast", ops.node("cast", args[0], to=self.dtype), to="f32"),)
+            return ops.node(old.op, *args, **old.attributes) if old.args else old
+
+        return rewrite(graph, change)
+
 
 def narrow_of(graph: Graph, device: Device, tolerance: float) -> Narrow | None:
     """The type of a build whose usual tolerance is ``tolerance``; None where that is not of 16 bits.

@@ -116,17 +116,19 @@ def _holds(wide: str, narrow: str) -> bool:
 def rounded_and_clamped(e: Expr) -> tuple[Expr, float, float] | None:
     """(x, low, high) where a float-to-integer cast is of ``min(max(round(x), low), high)``.
 
-    Between whole numbers, clamping first gives the same; then rounding and conversion are one instruction.
+    Between whole numbers, clamping first gives the same; then rounding and conversion are one instruction. Without a
+    lower bound, which a sum of bytes may not need, conversions saturate.
     """
     found: dict[str, float] = {}
     inner = e.args[0]
     while inner.op in ("min", "max") and inner.op not in found and inner.args[1].op == "const":
         found[inner.op] = inner.args[1].value
         inner = inner.args[0]
-    if inner.op != "round" or LANES.get(inner.dtype) != "float" or len(found) < 2:
+    if inner.op != "round" or LANES.get(inner.dtype) != "float" or "min" not in found:
         return None
-    low, high = found["max"], found["min"]
-    is_whole = low == round(low) and high == round(high) and -(2.0**24) <= low <= high <= 2.0**24
+    low, high = found.get("max", -(2.0**31)), found["min"]
+    is_whole = low == round(low) and high == round(high) and low <= high <= 2.0**24
+    is_whole = is_whole and (low >= -(2.0**24) or "max" not in found)
     return (inner.args[0], low, high) if is_whole else None
 
 

@@ -16,6 +16,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula, Node
 from edgec.ir.nest import most
+from edgec.schedule.gpu.together import GpuTogether
 from edgec.schedule.memory import ALIGNMENT, overwrites_in_place
 from edgec.schedule.operations import asked, executed, operators_of
 from edgec.schedule.program import Buffer, Kernel, Program
@@ -171,6 +172,13 @@ def _lives(program: Program) -> dict[Buffer, tuple[int, int]]:
 def _takes_over(kernel: Kernel, k: int, lives: dict[Buffer, tuple[int, int]], a: Buffer, b: Buffer) -> bool:
     """The result may lie over an operand that dies here, where the kernel reads before it writes."""
     for operand, result in ((a, b), (b, a)):
-        if result is kernel.writes and lives[operand][1] == k == lives[result][0]:
-            return overwrites_in_place(kernel, operand)
+        if lives[operand][1] == k == lives[result][0]:
+            own = _kernel_of(kernel, operand)
+            return own.writes is result and overwrites_in_place(own, operand)
     return False
+
+
+def _kernel_of(kernel: Kernel, operand: Buffer) -> Kernel:
+    """Of kernels that share a launch the one that alone has ``operand``; the kernel itself otherwise."""
+    own = [s for s in kernel.steps if operand in s.operands] if isinstance(kernel.schedule, GpuTogether) else []
+    return own[0] if len(own) == 1 else kernel

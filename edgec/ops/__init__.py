@@ -40,6 +40,7 @@ from edgec.ops import (  # noqa: F401  (they register)
     chance,
     contraction,
     control,
+    coupling,
     dequantization,
     elementwise,
     gathering,

@@ -260,6 +260,20 @@ def test_a_build_in_16_bits_may_differ_as_much_as_its_network_rounds(precision: 
     assert narrow_of(fine, load_device("host"), TOLERANCES["fp32"]) is None
 
 
+def test_a_network_that_16_bits_are_too_few_for_fails_and_says_so() -> None:
+    x = placeholder("x", Type("f32", (1, 64)))
+    graph = Graph((x,), (("y", node("sub", node("add", x, f(300)), f(300))),))
+    narrow = narrow_of(graph, replace(load_device("host"), precision="bf16"), TOLERANCES["bf16"])
+    assert narrow is not None
+    inputs = {"x": RANDOM.uniform(-1, 1, (1, 64)).astype(FLOATS)}
+    want, got = run_graph(graph, inputs), run_graph(narrow.rounded(graph), inputs)
+    judge = Judge(graph, narrow.least, narrow=narrow)
+    (d,) = judge.differences(got, want, inputs)
+    assert not judge.within(d) and "rounding to bf16 alone" in d.note
+    (d,) = judge.differences({"y": want["y"] * 100}, want, inputs)
+    assert not judge.within(d) and not d.note
+
+
 @pytest.mark.parametrize("dtype", ["i64", "bool"])
 def test_a_decision_that_no_sample_changes_proves_nothing(dtype: str) -> None:
     same = [np.array([1], dtype.replace("i64", "int64")) for _ in range(3)]

@@ -43,7 +43,7 @@ OTHERS = {"attention_gradients", "attention_group", "attention_statistics", "con
 PROCEDURES = {
     "sorting": ("argsort of 33", "rows of f32"), "scanning": ("prefix of 300",),
     "selection": ("compact", "suppression 1x1x1"), "recurring": ("lstm 3x5x7",),
-    "descending": ("descent of 5x4 in f32 along 3 trees",),
+    "descending": ("descent of 5x4 in f32 along 3 trees",), "coupling": ("coupling of 5x3",),
     "scattering": ("scatter of long slices", "scatter of itself"),
 }  # fmt: skip
 

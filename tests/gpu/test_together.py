@@ -6,18 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from chance import SEED
 from emulated import Emulated, emulate
-from small_graphs import arrays, graph, layernorm, number, to_bytes, value, weights
+from small_graphs import arrays, graph, layernorm, number, softmax, to_bytes, transpose, value, weights
 
 from edgec import ops
 from edgec.device.device import Device
 from edgec.device.load import load_device
+from edgec.execute.invariants import InvariantError, verify_program
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
-from edgec.schedule.gpu.together import MOST, GpuTogether
+from edgec.schedule.gpu.together import MOST, GpuTogether, joined
 from edgec.schedule.options import ScheduleOptions
 
 
@@ -96,3 +98,27 @@ def test_an_update_waits_for_what_it_changes() -> None:
     part = ops.node("mul", value("c", 3, 96), value("d", 3, 96))
     made = graph(ops.node("update", whole, part, starts=(4, 0)))
     assert max(_launches(made, _device())) == 1
+
+
+def test_a_result_lies_over_an_operand_of_its_own_kernel() -> None:
+    """Rotated rows take the place of what they are made of, beside a mask in the same launch."""
+    x, mask = value("x", 1, 48, 64), value("m", 8, 48, 48)
+    whole = ops.node("matmul", x, weights(64, 64))
+    halves = [ops.node("slice", whole, starts=(0, 0, k), steps=(1, 1, 1), shape=(1, 48, 32)) for k in (32, 0)]
+    turned = ops.node("concat", ops.node("neg", halves[0]), halves[1], axis=2)
+    rotated = ops.node("add", ops.node("mul", whole, weights(48, 64)), ops.node("mul", turned, weights(48, 64)))
+    hidden = ops.node("select", ops.node("lt", mask, number(0.0)), number(-9.0), number(0.0))
+    shares = softmax(ops.node("add", ops.node("matmul", rotated, transpose(rotated, 0, 2, 1)), hidden), 2)
+    made = graph(ops.node("matmul", shares, rotated), ops.node("matmul", hidden, weights(48, 5)))
+    program = schedule(plan(made, gpu=True), _device(), ScheduleOptions(fp32_blocks=0))
+    (masks,) = (k for k in program.kernels if any(b.name == "m" for b in k.reads))
+    at = program.offsets
+    (over,) = (k for k in program.kernels if at.get(k.writes, -1) in [at[b] for b in k.reads if b.space == "arena"])
+    kernels = [joined([over, masks]) if k is over else k for k in program.kernels if k is not masks]
+    offsets = {**at, masks.writes: program.arena_bytes}
+    apart = replace(
+        program, kernels=tuple(kernels), offsets=offsets, arena_bytes=program.arena_bytes + masks.writes.bytes
+    )
+    verify_program(apart)
+    with pytest.raises(InvariantError, match="overlap"):  # another kernel of the launch reads what is written over
+        verify_program(replace(apart, kernels=tuple(joined([over, over]) if k is over else k for k in program.kernels)))

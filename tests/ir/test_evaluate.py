@@ -238,6 +238,9 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         ([[[1, 3, -1], [-1, -1, -1]]], lambda: suppressed(0.5, np.array(0.45, np.float32))),
     ],
     "descend": [([[2, 3], [1, 3], [0, 3]], lambda: apply("descend", TREE_ROWS, *TREES, depth=2))],
+    "pairwise_coupling": [
+        ([[1 / 3, 1 / 3, 1 / 3]], lambda: apply("pairwise_coupling", np.full((1, 3), 0.5, np.float32), classes=3))
+    ],
     "dequantize": [(AT[:, :3] * B[:2, [0, 0, 1]], lambda: apply("dequantize", AT[:, :3], B[:2, :2], axis=1, block=2))],
     # Shares of 1/4 and 3/4: 0.1875 * (12 - 4) along the difference of scores.
     "attention_gradients": [

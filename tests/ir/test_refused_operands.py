@@ -219,6 +219,12 @@ CASES: list[tuple[str, dict[str, Any], list[str], list[Change]]] = [
     ("argsort", {"axis": 0}, [f"i8 {2**32 - 1}"], [{0: f"i8 {2**32}"}]),
     ("argsort_rows", {}, ["f32 2 3"], [{0: "f32 2"}, {0: "f32 2 3 1"}, {0: "i4 2 3"}]),
     (
+        "pairwise_coupling",
+        {"classes": 3},
+        ["f32 5 3"],
+        [{0: "f32 5 2"}, {0: "f16 5 3"}, {0: "f32 3"}],
+    ),
+    (
         "descend",
         {"depth": 3},
         ["f32 5 2", "i32 3", "f32 7", "i32 7 4"],

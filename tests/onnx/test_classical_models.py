@@ -122,7 +122,7 @@ def trees(seed: int) -> tuple[onnx.ModelProto, list[np.ndarray]]:
 
 
 def supported(seed: int) -> tuple[onnx.ModelProto, list[np.ndarray]]:
-    """Support vector machines: regression, one class, two classes, more classes, and linear ones without vectors."""
+    """Support vector machines: regression, one class, more classes (some with probabilities), and linear ones."""
     features, classes = int(RANDOM.integers(1, 6)), int(RANDOM.integers(2, 5))
     x = some(20, features)
     kernel = {
@@ -139,6 +139,8 @@ def supported(seed: int) -> tuple[onnx.ModelProto, list[np.ndarray]]:
     counts = [int(n) for n in RANDOM.integers(1, 4, classes)]
     weights = {"coefficients": floats(classes - 1, sum(counts)), "rho": floats(classes * (classes - 1) // 2)}
     vectors = {"support_vectors": floats(sum(counts), features), "vectors_per_class": counts}
+    if seed % 2:
+        weights |= {"prob_a": floats(classes * (classes - 1) // 2), "prob_b": floats(classes * (classes - 1) // 2)}
     return model("SVMClassifier", [x], 2, {**kernel, **weights, **vectors, **labels, **transform}), [x]
 
 

@@ -95,10 +95,12 @@ def dynamically_quantized(x: Value) -> tuple[Value, Value, Value]:
     """x as u8, with scale and zero point from the extremes of the tensor itself (and 0).
 
     A tensor of nothing but zeros has the scale 1, as in onnxruntime: the standard divides nothing by nothing there.
+    The extremes are those of the numbers, so that a row with NaN leaves the others as they are; onnxruntime's depend on
+    where the NaN is.
     """
-    axes = range(x.rank)
-    low = emit("min", x.reduce("min", axes, keep=False), 0.0)
-    high = emit("max", x.reduce("max", axes, keep=False), 0.0)
+    numbers = select(emit("isnan", x), 0.0, x)
+    low = emit("min", numbers.reduce("min", range(x.rank), keep=False), 0.0)
+    high = emit("max", numbers.reduce("max", range(x.rank), keep=False), 0.0)
     span = high - low
     scale = select(emit("lt", 0.0, span), span / 255.0, 1.0)
     zero = emit("round", clip(-low / scale, 0.0, 255.0))

@@ -8,7 +8,7 @@ from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.operators.classical import ML
 from edgec.frontend.onnx.operators.classical_models import features_of
 from edgec.frontend.onnx.operators.scores import best, either, labels_of, of_two, transform_of, transformed
-from edgec.frontend.values import Value, check_table, constant, emit, select
+from edgec.frontend.values import Value, check_table, clip, constant, emit, select
 
 
 @onnx("SVMRegressor", domain=ML)
@@ -26,14 +26,15 @@ def svm_regressor(call: Call) -> Value:
 
 @onnx("SVMClassifier", domain=ML)
 def svm_classifier(call: Call) -> tuple[Value, Value]:
-    """Label and scores: one a class (linear), else one for every pair of classes, which vote for the label."""
+    """Label and scores: one a class (linear), else one for every pair of classes, which vote for the label.
+
+    With ``prob_a`` and ``prob_b`` the scores of pairs become probabilities, and these those of the classes.
+    """
     labels, x, name = labels_of(call), features_of(call[0]), transform_of(call)
     counts = call.attribute("vectors_per_class") or ()
     weights = np.asarray(call.required("coefficients"), np.float32)
     if not sum(counts):
         return _linear(call, x, weights, labels)
-    if call.attribute("prob_a"):
-        raise call.error("probabilities of support vectors are not supported", "export without them: probability=False")
     if len(counts) != len(labels):
         raise call.error(f"support vectors of {len(counts)} classes, and {len(labels)} labels")
     pairs = [(i, j) for i in range(len(counts)) for j in range(i + 1, len(counts))]
@@ -41,12 +42,28 @@ def svm_classifier(call: Call) -> tuple[Value, Value]:
     y = _kernel(call, x, sum(counts)) @ constant(table)
     y = y + constant(np.asarray(call.required("rho"), np.float32)[: len(pairs)])
     first = y > 0.0
+    if call.attribute("prob_a"):
+        scores = transformed(name, _probabilities(call, y, len(counts)))
+    elif len(counts) == 2:
+        scores = of_two(name, y, complement=name != "NONE")
+    else:
+        scores = transformed(name, y)
     if len(counts) == 2:
-        return either(first, labels), of_two(name, y, complement=name != "NONE")
+        return either(first, labels), scores
     sides = np.array([[side == c for c in range(len(counts))] for pair in pairs for side in pair], np.float32)
     won = first.cast("f32")
     votes = won @ constant(sides[0::2]) + (1.0 - won) @ constant(sides[1::2])
-    return best(votes, labels), transformed(name, y)
+    return best(votes, labels), scores
+
+
+def _probabilities(call: Call, y: Value, classes: int) -> Value:
+    """The probabilities of classes, from the scores of pairs."""
+    a, b = (np.asarray(call.required(name), np.float32) for name in ("prob_a", "prob_b"))
+    pairs = classes * (classes - 1) // 2
+    if not len(a) == len(b) == pairs:
+        raise call.error(f"{len(a)} and {len(b)} parameters of probabilities for {pairs} pairs of classes")
+    of_first = 1.0 - emit("sigmoid", y * constant(a) + constant(b))
+    return emit("pairwise_coupling", clip(of_first, 1e-7, 1 - 1e-7), classes=classes)
 
 
 def _linear(call: Call, x: Value, weights: np.ndarray, labels: np.ndarray) -> tuple[Value, Value]:

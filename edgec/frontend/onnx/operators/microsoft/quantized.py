@@ -22,7 +22,7 @@ from edgec.frontend.onnx.operators.quantization import (
     saturated,
 )
 from edgec.frontend.onnx.sequences import Item
-from edgec.frontend.values import Value, build, concat, emit, normalize_axis, select
+from edgec.frontend.values import Value, build, concat, constant, emit, normalize_axis, select
 
 microsoft("QuantizeLinear")(quantize)
 microsoft("DequantizeLinear")(dequantize)
@@ -52,12 +52,24 @@ def _stored(call: Call, y: Value, k: int, shifted: bool = False) -> Value:
 
 @microsoft("QLinearAdd")
 def qlinear_add(call: Call) -> Value:
-    return quantized(call, real(call, 0) + real(call, 3), 6)
+    """Each operand times its scale over that of the result, and one number; rounded with the zero point."""
+    parts, fixed = [], constant(0.0, "f32")
+    for k in (0, 3):
+        ratio, zero = call[k + 1].reshape().cast("f32") / call[6].reshape().cast("f32"), call.optional(k + 2)
+        parts.append(Value(build("cast", call[k], to="f32").node) * ratio)
+        fixed = fixed if zero is None else fixed - ratio * zero.reshape().cast("f32")
+    zero = call.optional(7)
+    fixed = fixed if zero is None else fixed + zero.reshape().cast("f32")
+    return saturated(emit("round", parts[0] + parts[1] + fixed), call[0].dtype)
 
 
 @microsoft("QLinearMul")
 def qlinear_mul(call: Call) -> Value:
-    return quantized(call, real(call, 0) * real(call, 3), 6)
+    """The product of two integers, exactly, times one number; rounded with the zero point."""
+    a, b = (offset(call, k, k + 2) for k in (0, 3))
+    factor = call[1].reshape() * call[4].reshape() / call[6].reshape()
+    y, zero = (a * b).cast("f32") * factor, call.optional(7)
+    return saturated(emit("round", y if zero is None else y + zero.reshape().cast("f32")), call[0].dtype)
 
 
 @microsoft("QLinearWhere")
