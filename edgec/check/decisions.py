@@ -2,7 +2,7 @@
 
 Two sides that both round may choose either of two such scores. So where integers or truth values of an output differ,
 the scores that they were chosen by are moved by what results of floats may be off by, many times. An element passes
-that is among what was chosen so.
+that is among what was chosen so, on both sides.
 """
 
 from __future__ import annotations
@@ -59,8 +59,15 @@ def scored(graph: Graph, name: str) -> Graph | None:
     return replace(graph, outputs=outputs, demands=()) if scores else None
 
 
-def is_near_tie(graph: Graph, name: str, got: np.ndarray, inputs: Arrays, off: Callable[[Graph, str], float]) -> bool:
-    """Is every element of the output ``name`` what its scores may give?
+def is_near_tie(
+    graph: Graph,
+    name: str,
+    got: np.ndarray,
+    want: np.ndarray,
+    inputs: Arrays,
+    off: Callable[[Graph, str], float],
+) -> bool:
+    """Is every element of the output ``name``, and of its reference, what its scores may give?
 
     ``off`` is by what part of its largest value an output of a graph may be off.
     """
@@ -77,14 +84,15 @@ def is_near_tie(graph: Graph, name: str, got: np.ndarray, inputs: Arrays, off: C
     after = replace(after, inputs=(*given.values(), *(n for n in graph.inputs if n in set(after.nodes()))))
     values = {_SCORE + k: v for k, v in run_graph(before, inputs).items()}
     amounts = {_SCORE + k: off(before, k) * _largest(values[_SCORE + k]) for k, _ in before.outputs}
-    open_ = np.ones(got.shape, bool)
+    sides = np.stack([got, want])
+    open_ = np.ones(sides.shape, bool)
     random = np.random.default_rng(0)
     for _ in range(DRAWS):
         moved = {n: _moved(v, amounts[n], random) for n, v in values.items()}
         chosen = run_graph(after, {**inputs, **moved})[name]
         if chosen.shape != got.shape:
             return False
-        open_ &= chosen != got
+        open_ &= chosen != sides
         if not open_.any():
             return True
     return False

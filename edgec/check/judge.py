@@ -95,7 +95,7 @@ class Judge:
                 if not d.within(self.tolerance):
                     d = self._excused(d, inputs)
             elif self.is_usual and d.mismatches and not d.note and not self.within(d):
-                d = self._decided(d, got[d.name], inputs)
+                d = self._decided(d, got[d.name], want[d.name], inputs)
             rounds = d.quantized or (d.mismatches is None and want[d.name].dtype == np.float32)
             if self.is_usual and self.narrow is None and rounds and isfinite(d.max_rel) and not self.within(d):
                 d = self._as_reference(d, got[d.name], want, inputs)
@@ -247,10 +247,10 @@ class Judge:
             return d
         return replace(d, excused=f"floats are {max(own):.1e} from double precision in this network")
 
-    def _decided(self, d: Difference, got: np.ndarray, inputs: Arrays) -> Difference:
+    def _decided(self, d: Difference, got: np.ndarray, want: np.ndarray, inputs: Arrays) -> Difference:
         """The same difference of decisions, excused where all of them are between scores that round to either side."""
         try:
-            if is_near_tie(self.graph, d.name, got, inputs, partial(self._may_be_off, inputs)):
+            if is_near_tie(self.graph, d.name, got, want, inputs, partial(self._may_be_off, inputs)):
                 return replace(d, excused="scores are nearer each other there than they may be off")
         except (EdgecError, MemoryError):
             pass
