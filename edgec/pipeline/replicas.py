@@ -47,9 +47,12 @@ def in_replicas(
     alone = replace(context, options=replace(options, threads=1))
     program = updating_last(Trials(step, alone).least(), step)
     sums = sum(_whole(b.bytes) for b in early_states(program, step))
-    if not sums or not is_kept(program, late_kernels(program, step)):
+    late = late_kernels(program, step)
+    reordered = reordered_sums(program, step, late)
+    if not sums or reordered is None or not is_kept(program, late):
         return *whole, None
-    replicas = Replicas(count, _whole(program.arena_bytes), _whole(program.arena_bytes) + sums)
+    arena, pieces = _whole(program.arena_bytes), tuple((program.offsets[b], b.bytes) for b in reordered)
+    replicas = Replicas(count, arena, arena + sums, pieces)
     return step, replace(program, arena_bytes=replicas.bytes), replicas
 
 
@@ -94,6 +97,28 @@ def late_kernels(program: Program, step: Step) -> list[int]:
     return [k for k, kernel in enumerate(program.kernels) if (last, True) in kernel.guards]
 
 
+def reordered_sums(program: Program, step: Step, late: Sequence[int]) -> list[Buffer] | None:
+    """The buffers of the arena where ``late`` kernels read sums of gradients, which are copied from there to the state.
+
+    None where they read other numbers of a micro-batch: no sum over replicas makes those of the batch of them. Truth
+    values are those of losses, which are the same for all micro-batches of a step that goes on.
+    """
+    states = early_states(program, step)
+    sums = {new for new, old in program.states.items() if old in states}
+    own = {s.writes for k in late for s in program.kernels[k].steps}
+    copies = [k.block for k in program.kernels if k.writes in sums and k.block is not None]
+    copied = {
+        program.views[n].buffer
+        for block in copies
+        if block.output.op == "copy"
+        for n in block.inputs
+        if n.type.elements == program.views[n].buffer.elements
+    }
+    read = dict.fromkeys(b for k in late for b in _read(program.kernels[k]) if b.space == "arena" and b not in own)
+    found = [b for b in read if b.dtype != "bool"]
+    return found if copied.issuperset(found) else None
+
+
 def is_kept(program: Program, late: Sequence[int]) -> bool:
     """Is what ``late`` kernels read of others still in the arena when all others have run?"""
     own = {s.writes for k in late for s in program.kernels[k].steps}
@@ -110,6 +135,10 @@ def is_kept(program: Program, late: Sequence[int]) -> bool:
         if (k < end if k in late else k > end)
         for w in _written(kernel)
     )
+
+
+def _read(kernel: Kernel) -> Sequence[Buffer]:
+    return kernel.reads[1 if kernel.scratch_bytes else 0 :]
 
 
 def _written(kernel: Kernel) -> list[Buffer]:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 class Replicas:
     """Runs of a step's program for one thread, so many at a time, on other micro-batches.
 
-    Each has an arena; between two of them are the sums of gradients of the second, ``stride`` bytes together.
+    Each has an arena; between two of them are the sums of gradients of the second, ``stride`` bytes together. Sums
+    that are read in another order than the state's lie in each arena too: ``reordered`` has their places and bytes.
     """
 
     count: int
     arena_bytes: int
     stride: int
+    reordered: tuple[tuple[int, int], ...] = ()
 
     @property
     def bytes(self) -> int:

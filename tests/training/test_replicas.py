@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import onnx
 import pytest
 from compiled import STRICT
 from sanitized import ADDRESS_ALONE, THREAD
-from trained_models import convolutions, linear
+from small_models import model, node, tensor_input, weights
+from trained_models import convolutions, floats, linear
 
 import edgec
 from edgec import Trainer
@@ -177,6 +179,55 @@ def test_where_replicas_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert replicas() is not None
     monkeypatch.setattr(module, "GAIN", 0.99)
     assert replicas() is None
+
+
+def dense() -> onnx.ModelProto:
+    """A convolution of 3 channels and one of 8, whose gradients are computed in another order than the state has."""
+    nodes = [
+        node("Conv", ["image", "w1", "b1"], ["c1"], "first", kernel_shape=[5, 5], pads=[2, 2, 2, 2]),
+        node("Relu", ["c1"], ["r1"], "relu"),
+        node("MaxPool", ["r1"], ["m"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["m", "w2"], ["c2"], "second", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        node("Flatten", ["c2"], ["f"], "flat"),
+        node("MatMul", ["f", "w3"], ["scores"], "classes"),
+    ]
+    held = {"w1": floats(8, 3, 5, 5), "b1": floats(8), "w2": floats(16, 8, 3, 3), "w3": floats(1024, 5)}
+    held = {name: value * np.float32(0.1) for name, value in held.items()}
+    return model(nodes, [tensor_input("image", [1, 3, 16, 16])], ["scores"], [weights(n, v) for n, v in held.items()])
+
+
+@pytest.mark.parametrize("device", ["host", "x86_64_avx2"])
+def test_sums_that_are_read_in_another_order(device: str, tmp_path: Path) -> None:
+    """Their sums over replicas are what the new weights are made of, step after step."""
+    given: dict[str, Any] = {"loss": "cross_entropy", "optimizer": MOMENTUM, "device": device, "batch": 8}
+    network = dense()
+    made = [edgec.build(network, tmp_path / str(threads), threads=threads, **given) for threads in (1, 2)]
+    assert step_of(made[1])[1].reordered
+    with Trainer(made[0].folder) as one, Trainer(made[1].folder, 2) as several:
+        for k in range(5):
+            np.testing.assert_allclose(several.step(*batch_of(one, k)), one.step(*batch_of(one, k)), rtol=1e-5)
+        for name, value in one.state.items():
+            np.testing.assert_allclose(several.state[name], value, rtol=1e-5, atol=1e-6 * np.abs(value).max())
+
+
+def test_numbers_of_one_micro_batch_are_none_of_the_batch() -> None:
+    """No replicas where kernels for the last micro-batch read a number of it that is no sum of gradients."""
+    made = edgec.build(dense(), compile=False, loss="cross_entropy", optimizer=MOMENTUM, threads=2, batch=8,
+                       device="x86_64_avx2")  # fmt: skip
+    assert made.program.training is not None
+    program, step = step_of(made)[0], SimpleNamespace(trained=trained(made), early=made.program.training.early)
+    last = next(b for name, b, _ in program.inputs if name.startswith("last_micro_batch"))
+    late = [k for k, kernel in enumerate(program.kernels) if (last, True) in kernel.guards]
+    assert module.reordered_sums(program, step, late)  # type: ignore[arg-type]
+    number = next(k.writes for k in program.kernels if k.writes.space == "arena" and k.writes.dtype == "f32")
+    reading = replace(program.kernels[late[0]], operands=(*program.kernels[late[0]].operands[:-1], number,
+                                                          program.kernels[late[0]].writes))  # fmt: skip
+    other = replace(program, kernels=tuple(reading if k == late[0] else v for k, v in enumerate(program.kernels)))
+    assert module.reordered_sums(other, step, late) is None  # type: ignore[arg-type]
+
+
+def trained(made: Built) -> set[str]:
+    return {name for name, _, _ in made.program.inputs}
 
 
 def test_what_late_kernels_read_is_there_in_the_end() -> None:
