@@ -238,9 +238,7 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         ([[[1, 3, -1], [-1, -1, -1]]], lambda: suppressed(0.5, np.array(0.45, np.float32))),
     ],
     "descend": [([[2, 3], [1, 3], [0, 3]], lambda: apply("descend", TREE_ROWS, *TREES, depth=2))],
-    "pairwise_coupling": [
-        ([[1 / 3, 1 / 3, 1 / 3]], lambda: apply("pairwise_coupling", np.full((1, 3), 0.5, np.float32), classes=3))
-    ],
+    "pairwise_coupling": [([[1 / 3] * 3], lambda: apply("pairwise_coupling", np.float32([[0.5] * 3]), classes=3))],
     "dequantize": [(AT[:, :3] * B[:2, [0, 0, 1]], lambda: apply("dequantize", AT[:, :3], B[:2, :2], axis=1, block=2))],
     # Shares of 1/4 and 3/4: 0.1875 * (12 - 4) along the difference of scores.
     "attention_gradients": [
@@ -385,8 +383,7 @@ def test_running_a_graph_gives_its_outputs_by_name() -> None:
     x = placeholder("x", Type("f32", (2, 3)))
     y = ops.node("add", x, constant(np.ones((), np.float32)))
     graph = Graph((x,), (("y", y), ("z", ops.node("mul", y, y))))
-    value = floats(2, 3)
-    got = run(graph, {"x": value})
+    got = run(graph, {"x": (value := floats(2, 3))})
     np.testing.assert_array_equal(got["z"], (value + 1) * (value + 1))
     np.testing.assert_array_equal(got["y"], value + 1)
     assert run(graph, {"x": value}, keep=True)[y] is not None

@@ -28,7 +28,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Planned:
-    """What an order of blocks needs of a plan; ``owners`` are of values that are written in others' memory."""
+    """The part of a plan that an order of blocks needs; ``owners`` are of values written in others' memory."""
 
     graph: Graph
     blocks: tuple[Block, ...]

@@ -1,4 +1,4 @@
-"""What a report measures of a build: everything, or what its budgets are about, where its code runs here."""
+"""Measurements of a build in a report: all, or those that its budgets ask for, where its code runs here."""
 
 from __future__ import annotations
 
