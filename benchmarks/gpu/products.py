@@ -1,6 +1,6 @@
 """Matmuls on an NVIDIA GPU compared with cuBLAS: microseconds of one kernel, in fp16, int8 and fp32.
 
-    python -m benchmarks.gpu.products [--device cuda_sm90] [--tiles] [--out FILE.json]
+    python -m benchmarks.gpu.products [--device cuda_sm90] [--tiles] [--out FILE.json] [--write PAGE]
 
 Twelve shapes: square, skinny, of transformers at batch 1, of convolutions. Both read the right factor as [n, k], as a
 dense layer has it, and leave a result of the same size. Both times are of a CUDA graph of many calls, one behind the
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.table import geometric_mean, markdown
 from edgec import ops
 from edgec.artifact.compile import compile_library
 from edgec.device.cuda import pick_cuda_compiler
@@ -45,6 +46,8 @@ SHAPES = (
     (3136, 64, 576), (784, 512, 128), (196, 256, 2304),
 )  # fmt: skip
 KINDS = {"f16": "fp16", "s8": "fp16", "f32": "fp32"}
+NAMES = {"f16": "fp16", "s8": "int8", "f32": "fp32"}
+PLACES = ("<!-- products -->", "<!-- end of products -->")
 
 
 def graph(shape: tuple[int, int, int], kind: str, count: int, gelu: bool = False) -> Graph:
@@ -150,12 +153,35 @@ def theirs(shape: tuple[int, int, int], kind: str) -> float:
     return microseconds_of_call(run)
 
 
+def drawn(found: list[dict[str, Any]]) -> str:
+    """A row for every shape, two columns for every kind; the last row is of ratios, above 1 where edgec is faster."""
+    kinds = list(dict.fromkeys(f["kind"] for f in found))
+    times = {(f["kind"], tuple(f["shape"])): (f["us"], f["cublas_us"]) for f in found}
+    rows = []
+    for shape in dict.fromkeys(tuple(f["shape"]) for f in found):
+        pairs = [times.get((kind, shape), (None, None)) for kind in kinds]
+        rows.append([" x ".join(map(str, shape)), *(f"{us:.3g}" if us else "-" for pair in pairs for us in pair)])
+    last = ["cuBLAS over edgec, geometric mean"]
+    for kind in kinds:
+        last += [f"{geometric_mean([b / a for (k, _), (a, b) in times.items() if k == kind]):.2f}", ""]
+    head = ["rows x columns x depth", *(text for kind in kinds for text in (f"{NAMES[kind]}, us", "cuBLAS"))]
+    return markdown(head, [*rows, last])
+
+
+def write(page: Path, found: list[dict[str, Any]]) -> None:
+    """Replace the table between the two marks of a page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(PLACES[0])
+    after = rest.partition(PLACES[1])[2]
+    page.write_text(f"{before}{PLACES[0]}\n{drawn(found)}\n{PLACES[1]}{after}", encoding="utf-8")
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--device", default="cuda_sm90")
     p.add_argument("--kinds", default="f16,s8")
     p.add_argument("--tiles", action="store_true")
     p.add_argument("--out", type=Path)
+    p.add_argument("--write", type=Path, help="a page whose table between two marks is replaced")
     p.add_argument("--step", help=argparse.SUPPRESS)
     options = p.parse_args()
     if options.step:
@@ -199,6 +225,8 @@ def main() -> None:
                 print(f"{kind} {name}: {exp(sum(map(log, ratios)) / len(ratios)):.3f} of cuBLAS in geometric mean")
     if options.out:
         options.out.write_text(json.dumps(results))
+    if options.write:
+        write(options.write, results)
 
 
 if __name__ == "__main__":

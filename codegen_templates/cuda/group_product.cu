@@ -6,9 +6,9 @@
 //%   set wide = columns // 8
 //%   set sums = wide * 4
 //%   set tf32 = type == "tf32"
-EC_DEVICE void ${name}(float (&sums)[${wide}][4], const unsigned (&rows)[4], const ${"float" if tf32 else "ec_" ~ type} *l, bool adds) {
+EC_DEVICE void ${name}(float (&sums)[${wide}][4], const unsigned (&rows)[4], const ${"float" if tf32 else "ec_" ~ type} *l, ec_int at, bool adds) {
 #ifdef EC_ON_CPU
-  ec_group_multiply_rows_on_cpu<${wide}, ${turned|int}, ec_multiply_${type}>(sums, rows, l, adds);
+  ec_group_multiply_rows_on_cpu<${wide}, ${turned|int}, ec_multiply_${type}>(sums, rows, l + at, adds);
 #elif !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile(
       "{\n.reg .pred adds;\nsetp.ne.b32 adds, %${sums + 5}, 0;\n"
@@ -21,7 +21,7 @@ EC_DEVICE void ${name}(float (&sums)[${wide}][4], const unsigned (&rows)[4], con
 //%   for j in range(wide)
       "+f"(sums[${j}][0]), "+f"(sums[${j}][1]), "+f"(sums[${j}][2]), "+f"(sums[${j}][3])${"," if not loop.last}
 //%   endfor
-      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "l"(ec_matrix(l, ${8192 if turned else 16})), "r"((int)adds));
+      : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "l"(ec_matrix(l, ${8192 if turned else 16}) + (unsigned)(at * ${4 if tf32 else 2} / 16)), "r"((int)adds));
 #endif
 }
 //%- endmacro

@@ -32,8 +32,8 @@ from edgec.schedule.options import ScheduleOptions
 
 #: Graphs that reach every template; nvcc takes about a second a kernel.
 FORMULAS = {
-    "contractions": "matmul 33x8x53", "rows": "row softmax 53", "maps": "map chain 53",
-    "attentions": "attention of heads", "byte_convolutions": "byte conv chain",
+    "contractions": "matmul 33x8x53", "columns": "softmax of (1, 33, 2, 16) along 1", "maps": "map chain 53",
+    "rows": "row softmax 53", "attentions": "attention of heads", "byte_convolutions": "byte conv chain",
 }  # fmt: skip
 #: Templates of language models, which `tests/language/test_on_gpus.py` compiles.
 ONE_TOKEN = {"few_queries", "together", "vector"}

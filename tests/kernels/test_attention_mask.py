@@ -16,7 +16,7 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import Grid
 from edgec.ir.graph import constant
 from edgec.schedule.attention.attention import Attention
-from edgec.schedule.attention.mask import MaskRange, by_position, visible
+from edgec.schedule.attention.mask import MaskRange, as_range, by_position, visible
 from edgec.schedule.build import schedule
 from edgec.schedule.flat import Weights, evaluate_over
 from edgec.schedule.gpu.attention import GpuAttention, largest_head
@@ -91,6 +91,26 @@ def test_what_a_mask_must_not_lose() -> None:
     more = program(np.where(N <= M, np.cos(N * M), -np.inf))
     assert params(more).seen is not None
     assert more.weights_bytes >= 4 * QUERIES * KEYS
+
+
+def test_ranges_that_move_on_with_queries() -> None:
+    m, n = X.fresh(8), X.fresh(12)
+    score = DOT * 0.5
+
+    def found(truth: X.Expr, otherwise: float = -np.inf) -> tuple[X.Expr, X.Expr] | None:
+        return as_range(X.select(truth, score, otherwise), m, n)
+
+    window = X.call("and", X.call("ge", n, m - 3), X.call("lt", n, m + 2))
+    for truth in (window, *window.args):
+        assert found(truth) == (truth, score)
+        assert found(truth, -1e30) is None  # rows of which all keys are hidden differ
+    table = Weights().add(np.arange(8))
+    backwards = X.call("lt", n, X.const(9) - m)
+    others = X.call("eq", n, m), X.call("ge", m, n), X.call("lt", n, n + m), X.call("or", *window.args)
+    for truth in (backwards, X.call("lt", n, X.load(table, (m,), "i64")), *others):
+        assert found(truth) is None
+        assert found(X.call("and", window.args[0], truth)) is None
+    assert as_range(score, m, n) is None
 
 
 @given(st.integers(2, 40), st.integers(2, 40), st.integers(1, 9), st.data())

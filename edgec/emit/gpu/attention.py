@@ -12,6 +12,7 @@ from edgec.fuse.attention import DOT, MIXED
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, most
+from edgec.schedule.attention.mask import as_range
 from edgec.schedule.gpu.attention import AttentionTile, GpuAttention
 
 
@@ -123,10 +124,16 @@ class AttentionView(SlotView):
         """``condition``, which all of an extent meet, where tiles reach beyond it; else nothing."""
         return "" if _divides(tile, extent) else condition % extent_text(extent)
 
+    @cached_property
+    def _range(self) -> tuple[Expr, Expr] | None:
+        """The truth value that a query sees a key, and the score of those, where it is a range; on tensor cores."""
+        p = self.params
+        return as_range(p.score, p.m, p.n) if self.tile.high else None
+
     @property
     def scale(self) -> float | None:
-        """The positive number that a score is the inner product times; None of other scores."""
-        score = self.params.score
+        """The positive number that a score which no range hides is the inner product times; None of other scores."""
+        score = self._range[1] if self._range is not None else self.params.score
         factors = score.args if score.op == "mul" else (score, X.const(1.0))
         found = (b.value for a, b in (factors, factors[::-1]) if a is DOT and b.op == "const" and b.value > 0)
         return next(map(float, found), None)
@@ -138,8 +145,9 @@ class AttentionView(SlotView):
 
     @property
     def slots(self) -> list[Slot]:
-        is_scaled = self.tile.high and self.scale is not None
-        return [self.query, self.key, self.value, *([] if is_scaled else [self.score])]
+        if not self.tile.high or self.scale is None:
+            return [self.query, self.key, self.value, self.score]
+        return [self.query, self.key, self.value, *([self.sees] if self.sees is not None else [])]
 
     @cached_property
     def query(self) -> Slot:
@@ -171,6 +179,14 @@ class AttentionView(SlotView):
         if copied:
             return self.place(what, loops, load)
         return self.slot(what, loops, load, columns[-1] if lanes else None)
+
+    @cached_property
+    def sees(self) -> Slot | None:
+        """The truth value that a query sees a key, of scores that are scaled inner products or -inf."""
+        p = self.params
+        if self._range is None or self.scale is None:
+            return None
+        return self.slot("sees", {"m": (p.m,), "n": (p.n,)}, self._range[0], None)
 
     @cached_property
     def score(self) -> Slot:

@@ -121,6 +121,24 @@ def by_position(score: Expr, seen: MaskRange, weights: Weights) -> Expr:
     return score
 
 
+def as_range(score: Expr, m: Expr, n: Expr) -> tuple[Expr, Expr] | None:
+    """(truth, rest) of a score that is ``rest`` where ``truth`` holds, and else -inf: for one run of keys a query.
+
+    None of others, and where the first or the last key of a query lies before that of an earlier query.
+    """
+    if score.op != "select" or score.args[2].op != "const" or score.args[2].value != -np.inf:
+        return None
+    truth, rest, _ = score.args
+    if not is_fixed(m) or not X.free_variables(truth) <= {m, n}:
+        return None
+    for bound in truth.args if truth.op == "and" else (truth,):
+        if bound.op not in ("ge", "lt") or bound.args[0] is not n or n in X.free_variables(bound.args[1]):
+            return None
+        if X.loads(bound.args[1]) or (np.diff(evaluate_over(bound.args[1], (m,))) < 0).any():
+            return None
+    return truth, rest
+
+
 def _is_run(hidden: np.ndarray, seen: MaskRange) -> bool:
     keys = np.arange(seen.keys)
     run = (keys >= seen.first[:, None]) & (keys < seen.last[:, None])
