@@ -133,6 +133,17 @@ def test_neighbors_are_read_as_vectors_where_all_are_aligned(columns: int, tmp_p
     _hold(whole, tmp_path)
 
 
+def test_deviations_of_neighbors_and_what_follows_them(tmp_path: Path) -> None:
+    """What the loop over the row does not change is computed before it, as a vector; the result's own is no vector."""
+    x, means, scales = value("x", 3001, 36), value("means", 36), value("scales", 36)
+    less = ops.node("sub", x, means)
+    variances = ops.node("mul", total(ops.node("mul", less, less), 0), constant(np.float32(1 / 3001)))
+    whole = graph(ops.node("div", scales, ops.node("sqrt", ops.node("add", variances, constant(np.float32(1e-5))))))
+    (kernel,) = _kernels(schedule(plan(whole, gpu=True), DEVICE))
+    assert isinstance(kernel.schedule, GpuReduce) and kernel.schedule.wide
+    _hold(whole, tmp_path)
+
+
 def test_many_rows_share_the_registers_of_a_multiprocessor() -> None:
     """The normalization of 4096 rows has eight thread blocks at a time; that of one row has all registers."""
     found = []

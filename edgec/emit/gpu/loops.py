@@ -183,6 +183,7 @@ class ReduceView(GpuView):
             printer = self._printer(k, f"u{k}_")
             if self.wide:
                 printer = self.printer(self.wide_numbering[0], self.params.loops[-1])
+                printer.prefix = f"u{k}_"
             inside = printer.enter(self.params.row, "j", 2)
             name, start = f"r{k}", self.syntax.literal(neutral(combine, "f32"), "f32")
             across: list[str] = []
