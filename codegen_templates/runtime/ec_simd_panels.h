@@ -117,8 +117,10 @@ EC_INLINE void ec_pack_floats(float *panel, const float *l, ptrdiff_t step, ptrd
     const ptrdiff_t whole = step == 1 ? terms - terms % EC_VL : 0;
     const int rest = (int)(terms - whole), is_turned = step == 1 && rest > EC_VL / 2;
     for (ptrdiff_t k = 0; rows && k < terms; ++k)
-        for (int v = 0; v < rows; v += EC_VL)
+        for (int v = 0; v < rows; v += EC_VL) {
+            ec_prefetch(l + (k + 16) * step + v); /* rows so far apart that no hardware asks for them */
             ec_store(panel + k * width + v, ec_load(l + k * step + v));
+        }
     for (int v = rows; v < width; v += EC_VL) {
         const int count = live - v < EC_VL ? live - v : EC_VL;
         float *const to = panel + v;

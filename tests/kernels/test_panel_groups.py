@@ -16,6 +16,7 @@ from edgec import ops
 from edgec.device.load import load_device
 from edgec.ir.graph import Graph
 from edgec.schedule.contract.contract import GROUPS, Contract
+from edgec.schedule.contract.tiles import IN_PLACE_CYCLES, tile_costs, tile_shape
 
 #: So large a second-level cache that small products have groups.
 CACHE = 1 << 21
@@ -86,3 +87,18 @@ def test_factors_are_packed_where_that_is_less_than_reading_them_from_far() -> N
     assert modes == {(300, 900, 90): "gathered", (300, 100, 90): "direct", (4, 900, 90): "direct"}
     (uncached,) = schedules(product(300, 900, 90), "cortex_m4", cache=0)
     assert uncached.l_mode == "direct"
+    (lines,) = schedules(product(300, 900, 90), "x86_64_avx512")  # a vector is a line of the cache
+    assert lines.l_mode == "direct"
+
+
+def test_the_first_rows_of_a_panel_wait_for_memory() -> None:
+    """A factor in place that the second cache does not hold: eight of sixteen rows use a line well, six do not."""
+    device = load_device("x86_64_avx512")
+    sizes = {n: tile_shape(16, n, 1024, device, 4096, in_place=True) for n in (1024, 128)}
+    assert sizes == {1024: (8, 3), 128: (6, 4)} and 4 * 128 * 1024 <= device.l2_bytes < 4 * 1024 * 1024
+    far, near = (
+        {t[3:]: t[0] for t in tile_costs(16, 1024, 1024, replace(device, l2_bytes=size), 4096, in_place=True)}
+        for size in (device.l2_bytes, 0)
+    )
+    line = 64 / device.costs.kernel.memory_bytes
+    assert far[6, 4] - near[6, 4] == pytest.approx(16 * 1024 * (4 * line - (6 * 4 / 2 + IN_PLACE_CYCLES * (6 + 4))))

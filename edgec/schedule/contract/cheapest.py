@@ -28,6 +28,8 @@ from edgec.schedule.storage import bytes_along, exact_dtype, narrow_dtype
 
 #: Rows up to which a product waits for its weights, so that reading them in the 16 bits that hold them exactly pays.
 FEW_ROWS = 8
+#: Bytes of a line of the cache.
+LINE = 64
 #: Most bytes of a panel of L that is packed at run time.
 PACK_LIMIT_BYTES = 1 << 20
 
@@ -57,10 +59,15 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
 
 def _cheaper(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     """The contraction with the least predicted time: L as it lies in memory, packed at run time, or with results
-    stored lane by lane."""
+    stored lane by lane.
+
+    Rows of L that lie far apart are packed where that costs less; but not where a vector is a whole line of the cache:
+    a step multiplies it by so many rows that the second level keeps up, and prefetches reach the next panel.
+    """
     o = operands(flat)
     found = _contract(o, device, weights) if o is not None else None
-    if o is not None and found is not None and o.mode == "direct" and is_far_apart(found.l, found.k, device):
+    packs = 4 * device.vector_lanes < LINE
+    if packs and o is not None and found is not None and o.mode == "direct" and is_far_apart(found.l, found.k, device):
         packed = operands(flat, packs=True)
         other = _contract(packed, device, weights) if packed is not None else None
         return min((c for c in (found, other) if c is not None), key=lambda c: cycles_of_contract(c, device))

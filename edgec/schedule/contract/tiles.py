@@ -41,7 +41,8 @@ def tile_shape(
     which a register has two rows. A panel beyond the first-level cache
     streams from the second at about half a line a cycle, for every tile anew; one beyond that, from memory.
     ``row_step`` is how many bytes of S lie between rows. For a micro-kernel of cores that run in order,
-    ``in_order_step`` is the cost of a step. A long L that is ``in_place`` is read past the first-level cache.
+    ``in_order_step`` is the cost of a step. A long L that is ``in_place`` is read past the first-level cache; one that
+    the second does not hold comes from memory for the first rows of each panel.
     Several ``threads`` wait for the longest share of the tiles, of so many products ``around``.
     """
     if (alone := tiles_of_one_vector(m, device, sums, micro)) is not None:
@@ -98,6 +99,7 @@ def tile_costs(
     tallest = ways if row_step and row_step % 4096 == 0 else 30
     found: list[tuple[float, int, int, int, int]] = []
     vectors_needed = ceil(n / lanes)
+    is_far = in_place and 0 < device.l2_bytes < 4 * n * k
     for v in range(1, min(vectors_needed, 8) + 1):
         panel = k * v * lanes * 4
         stream = costs.l2_vector * v if panel > device.l1d_bytes // 2 else 0.0
@@ -124,6 +126,8 @@ def tile_costs(
                         if in_order:
                             step = in_order_step(height * sums, width)
                         cost += panels * tiles * (k * step + costs.tile + held * costs.store)
+                        if is_far and height == r:
+                            cost += panels * k * max(0.0, width * lanes * 4 / device.costs.kernel.memory_bytes - step)
             found.append((cost, -r * v, -v, r, v))
     return found
 
