@@ -12,7 +12,7 @@ from edgec.frontend.onnx.operators.sampling import counted_in
 from edgec.frontend.values import Value, check_table, clip, constant, emit, iota, maximum, minimum, select, size
 from edgec.ir.expr import Extent
 
-#: Length of a region over that of the picture, up to which it is sampled by its own size.
+#: Length of a region over that of the picture, from which on a cell gets no more samples.
 LONGEST = 16
 #: First pixel of each cell along a dimension, [R, cells], and as many pixels as are read of each.
 Run = tuple[Value, Extent]
@@ -124,9 +124,8 @@ def _window(call: Call, start: Value, span: Value, cells: int, extent: int) -> t
     A cell has a sample for each pixel of its length, or of the next whole one.
     """
     length, most = span * (1.0 / cells), -(-LONGEST * extent // cells)
-    counts = maximum(emit("ceil", length), 0.0)
+    counts = clip(emit("ceil", length), 0.0, float(most))
     largest = counts.reduce("max", [0, 1], keep=False)
-    call.require(largest <= float(most), f"a region is over {LONGEST} times as long as the picture")
     samples = call.size(largest.cast("i64"), most)
     step = length / maximum(counts, 1.0)
     begin = start + iota(cells, 1, 2, span.dtype) * length + step * 0.5
