@@ -156,17 +156,24 @@ def wide_weights(random):
     yield node("matmul", widened(given("x", 3, 9, dtype="u8")), widened(constant(values.astype(np.int16))))
     v = constant(values.reshape(9, 4, 2, 2).astype(np.int16))
     yield node("conv", widened(given("p", 1, 4, 5, 5, dtype="i8")), widened(v), **PLAIN)
+    columns = np.array([[random.randint(-128, 127) + 80 * (k % 3 - 1) for k in range(5)] for _ in range(9)])
+    yield node("matmul", widened(given("x", 3, 9, dtype="u8")), widened(constant(columns.astype(np.int16))))
+    v = constant(columns.T.reshape(5, 9, 1, 1).astype(np.int16))
+    yield node("conv", widened(given("p", 2, 9, 5, 5, dtype="u8")), widened(v), **PLAIN)
 
 
 @rule_on("conv", "matmul", family="quantization", examples=wide_weights)
 def shift_the_weights(n, view):
-    """sum(x*(w + d)) = sum(x*w) + d*sum(x): weights of nine bits are weights of eight, and a sum."""
+    """sum(x*(w + d)) = sum(x*w) + d*sum(x): weights of nine bits are weights of eight, and a sum.
+
+    There is one d, or one for each column or output channel, as the zero points of weights are.
+    """
     x, w = n.args
     if n.type.dtype != "i32" or not is_known(w) or not _is_plain(w) or not _is_plain(x):
         return "it does not multiply by constant integers"
     values = value_of(w.args[0]).astype(np.int64)
-    middle = int(values.min()) + 128
-    if w.args[0].type.dtype in ("i8", "u8") or values.max() - middle > 127 or n.attributes.get("groups", 1) != 1:
+    middle = _middle(n, values)
+    if w.args[0].type.dtype in ("i8", "u8") or middle is None or n.attributes.get("groups", 1) != 1:
         return "the weights do not fit into a byte"
     total = node(n.op, x, widened(constant((values - middle).astype(np.int8))), **n.attributes)
     axis = 1 if n.op == "conv" else x.type.rank - 1
@@ -176,7 +183,18 @@ def shift_the_weights(n, view):
         sums = node("pool", sums, combine="add", kernel=w.type.shape[2:], **windows)
     elif n.op == "conv" and set(n.attributes["strides"]) != {1}:
         return "it leaves positions out"
-    return node("add", total, node("mul", sums, constant(np.array(middle, np.int32))))
+    own = middle.reshape(1, -1, *(1,) * (n.type.rank - 2)) if n.op == "conv" and middle.ndim else middle
+    return node("add", total, node("mul", sums, constant(own.astype(np.int32))))
+
+
+def _middle(n, values):
+    """What is taken off weights, all of them or those of each column or channel, so that they are bytes; or None."""
+    summed = -2 if n.op == "matmul" else tuple(range(1, values.ndim))
+    for axes, keep in ((None, False), (summed, True)):
+        middle = np.asarray(values.min(axis=axes, keepdims=keep) + 128)
+        if (values - middle).max() <= 127:
+            return middle
+    return None
 
 
 def centered_by_inputs(random):

@@ -319,10 +319,10 @@ def exact(a: X.Extent, b: X.Extent) -> X.Extent | None:
 
 def _by_size(name: str, a: Expr, b: Expr) -> Expr | None:
     """Division by a size, or the remainder; None where it stays as it is."""
-    if not (is_static(a) and is_static(b)) or bounds(b)[0] <= 0:
+    if not (is_static(a) and is_static(b)) or bounds(b)[0] < 0:
         return None
     quotient, rest = _divided(a, b)
-    if _inside(rest, b):
+    if _inside(rest, b):  # then b is above 0
         return quotient if name == "floordiv" else rest
     terms, c = linear(rest)
     d, e = linear(b)
@@ -333,7 +333,7 @@ def _by_size(name: str, a: Expr, b: Expr) -> Expr | None:
         big = build({atom: k // step for atom, k in terms.items() if k % step == 0}, c // step)
         inner = X.call(name, big, build({atom: k // step for atom, k in d.items()}, e // step))
         return quotient + inner if name == "floordiv" else inner * step + build(small, c % step)
-    if rest is a:
+    if rest is a or bounds(b)[0] == 0:
         return None
     raw = X.raw_call(name, (rest, b), "i64")
     return quotient + raw if name == "floordiv" else raw

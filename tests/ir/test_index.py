@@ -235,3 +235,12 @@ def test_divisions_by_the_extent_of_nothing() -> None:
     for formula in ((i // n) * n + i % n, (i // n + 1) // 3, (i % n) // 2 + (i // n) * 3, i % n + i // n):
         assert at_sizes(formula, {n: 0}) is not None
         assert at_sizes(formula, {n: 3}) is not None
+
+
+def test_loops_over_sizes_that_may_be_nothing_need_no_division() -> None:
+    """Inside a loop over n elements there is one, so that i // n is 0 there; outside of it nothing is known."""
+    n, m, k = X.size("n", 0, 32), X.size("m", 0, 9), X.var("k", 7)
+    i, j = X.var("i", n), X.var("j", m)
+    assert (i % n, i // n) == (i, X.const(0))
+    assert ((i * m + j) // m, (i * m + j) % m, (((k * n + i) * m + j) // m) % n) == (i, j, i)
+    assert (k % n).op == "floormod" and (k * n // n).op == "floordiv"

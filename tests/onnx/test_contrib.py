@@ -276,8 +276,9 @@ QUANTIZED = [
          {"kernel_shape": [3, 3], "strides": [2, 2], "count_include_pad": 1, "pads": [1, 1, 1, 1]}, steps=1),
     Case("QLinearAveragePool", (*quantized(2, 7, 9, 4), *TO),
          {"kernel_shape": [2, 2], "channels_last": 1, "ceil_mode": 1, "strides": [2, 2]}, steps=1),
-    Case("QLinearGlobalAveragePool", (*PICTURE, *TO), steps=1),
-    Case("QLinearGlobalAveragePool", (*quantized(2, 7, 9, 4), *TO), {"channels_last": 1}, steps=1),
+    Case("QLinearGlobalAveragePool", (*PICTURE, *TO)),
+    Case("QLinearGlobalAveragePool", (*quantized(2, 7, 9, 4), *TO), {"channels_last": 1}),
+    Case("QLinearGlobalAveragePool", (bytes_(1, 300, 2, 2), *A[1:], *A[1:])),  # of which every fourth mean is a tie
     Case("QLinearConv", (*PICTURE, *quantized(6, 4, 3, 3, zero=100), one(2.0), one(128, np.uint8)),
          {"pads": [1, 1, 1, 1]}, (3, 4, 5), steps=1),
     Case("QLinearConv", (*quantized(2, 7, 9, 4), *quantized(6, 4, 3, 3, zero=100), one(2.0), one(128, np.uint8)),

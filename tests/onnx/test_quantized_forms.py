@@ -168,6 +168,22 @@ def test_dot_products_of_bytes_shift_wide_weights() -> None:
         assert {a.args[0].type.dtype for n in products(found) for a in n.args if a.args[0].is_const} == {dtype}
 
 
+@pytest.mark.parametrize("op", ["matmul", "conv"])
+def test_zero_points_of_columns_leave_weights_of_bytes(op: str) -> None:
+    """Each column fits into bytes around a middle of its own, where no middle serves for all."""
+    zeros = np.array([20, 128, 230], np.int64)
+    centered = np.tile(np.array([[0, 255, 9], [255, 0, 7], [3, 90, 0], [60, 9, 255]]) - zeros, (8, 6))
+    x = placeholder("x", Type("u8", (5, 32) if op == "matmul" else (1, 32, 5, 1)))
+    given = centered if op == "matmul" else np.ascontiguousarray(centered.T).reshape(18, 32, 1, 1)
+    operands = [ops.node("cast", n, to="i32") for n in (x, constant(given.astype(np.int16)))]
+    told = {} if op == "matmul" else {"strides": (1, 1), "dilations": (1, 1)}
+    graph = Graph((x,), (("y", ops.node(op, *operands, **told)),))
+    found, _ = simplify(graph, prices=OpCosts(bytes=4))
+    assert {a.args[0].type.dtype for n in products(found) for a in n.args} == {"u8", "i8"}
+    arrays = {"x": RANDOM.integers(0, 256, x.type.shape, np.uint8)}
+    assert (run(found, arrays)["y"] == run(graph, arrays)["y"]).all()
+
+
 @pytest.mark.parametrize(("device", "is_integer"), [("x86_64_avx2", False), ("cortex_m7", True)])
 def test_activations_of_sixteen_bits_on_lanes_are_floats(device: str, is_integer: bool) -> None:
     """Multiplying integers of 32 bits takes longer there, and nothing multiplies 16 bits."""

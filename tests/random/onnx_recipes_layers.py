@@ -253,7 +253,7 @@ def roi_align(m: Maker, op: str) -> None:
     corner = m.random.uniform(0, 4, (count, 2))
     rois = m.leaf(np.concatenate([corner, corner + m.random.uniform(1, 5, (count, 2))], 1).astype(np.float32))
     m.node(op, x, rois, m.uniform(0, x.shape[0], (count,), "int64"), output_height=m.number(1, 3),
-           output_width=m.number(1, 3), sampling_ratio=m.number(1, 2), mode="avg", spatial_scale=m.pick((1.0, 0.5)),
+           output_width=m.number(1, 3), sampling_ratio=m.number(0, 2), mode="avg", spatial_scale=m.pick((1.0, 0.5)),
            **({"coordinate_transformation_mode": m.pick(("half_pixel", "output_half_pixel"))}
               if m.since(op) >= 16 else {}))  # fmt: skip
 

@@ -23,6 +23,7 @@ from edgec.frontend.onnx.operators import (  # noqa: F401  (they register)
     recurrent,
     reduction,
     refused,
+    regions,
     resize,
     sampling,
     selection,

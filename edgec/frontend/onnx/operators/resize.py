@@ -18,6 +18,8 @@ from edgec.ir.index import exact
 from edgec.ir.types import DTYPES
 
 Weights = Callable[[np.ndarray], np.ndarray]
+#: Taps up to which rows are sums of gathered elements, and elements of a table by which they are multiplied beyond it.
+MOST_TAPS, MOST_SHARES = 4, 2**20
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,9 @@ def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
 
 
 def _scaled(extent: Extent, scale: float) -> Extent:
-    """The size a dimension is scaled to: floor(extent * scale)."""
+    """The size a dimension is scaled to: floor(extent * scale), whose product is rounded to f32."""
     if isinstance(extent, int):
-        return int(extent * scale)
+        return int(np.float32(extent) * np.float32(scale))
     ratio = Fraction(scale).limit_denominator(4096)
     return X.plain(extent * ratio.numerator // ratio.denominator)
 
@@ -265,6 +267,10 @@ def _weighted(call: Call, x: Value, a: _Axis, where: np.ndarray) -> Value:
         weights = np.where((taps < 0) | (taps >= a.extent), 0, weights)
         weights = weights / weights.sum(axis=1, keepdims=True)
     taps = np.clip(taps, 0, a.extent - 1)
+    if taps.shape[1] > MOST_TAPS and 0 < a.axis == x.rank - 1 and a.extent * a.size <= MOST_SHARES:
+        shares = np.zeros((a.extent, a.size))
+        np.add.at(shares, (taps, np.arange(a.size)[:, None]), weights)
+        return x @ constant(shares, x.dtype)
     shape = [a.size if d == a.axis else 1 for d in range(x.rank)]
     total: Value | None = None
     for k in range(taps.shape[1]):

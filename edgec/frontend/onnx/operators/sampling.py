@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from math import inf, prod
+from math import prod
 
 import numpy as np
 
@@ -24,11 +24,9 @@ from edgec.frontend.values import (
     select,
     size,
 )
-from edgec.ir.expr import Expr, Extent
+from edgec.ir.expr import Extent
 from edgec.ir.index import upper
 
-#: Columns of cells from which on regions share the largest of runs of pixels.
-MANY_CELLS = 1024
 #: From a floating coordinate and the extent it runs over to (place, weight) pairs, all of the same shape.
 Taps = Callable[[Value], list[tuple[Value, "Value | float"]]]
 
@@ -66,7 +64,7 @@ def sampled(x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[
     n, channels, *space = x.shape
     points = coordinates[0].shape[1]
     flat = x.reshape(n, channels, prod(space))
-    counted = _counted(*space)
+    counted = counted_in(*space)
     along = [[(place(p, d), w) for p, w in taps(c)] for d, c in enumerate(coordinates)]
     total: Value | None = None
     for combination in product(*along):
@@ -89,7 +87,7 @@ def sampled(x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[
     return total
 
 
-def _counted(*extents: Extent) -> str:
+def counted_in(*extents: Extent) -> str:
     """The type of positions in dimensions of these extents: 32 bits, which lanes have, where they are enough."""
     return "i32" if upper(prod(extents)) < 2**31 else "i64"
 
@@ -156,124 +154,6 @@ def grid_sample(call: Call) -> Value:
         return p
 
     return sampled(x, coordinates, _TAPS[mode], place).reshape(n, channels, *sizes)
-
-
-@onnx("RoiAlign")
-def roi_align(call: Call) -> Value:
-    """Each cell of a region is the mean (or maximum) of samples between pixels."""
-    x, rois, batches = call[0], call[1], call[2]
-    require_inside(call, batches, x.shape[0], 0)
-    _, channels, height, width = x.shape
-    rows, columns = call.attribute("output_height", 1), call.attribute("output_width", 1)
-    ratio = call.attribute("sampling_ratio", 0)
-    if ratio <= 0:
-        raise call.error(
-            "RoiAlign with sampling_ratio 0 takes as many samples as the regions are large, which is data",
-            "export the model with sampling_ratio=2",
-        )
-    half = call.attribute("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "") == "half_pixel"
-    regions = rois.shape[0]
-    check_table(rows, ratio, columns, ratio)
-    scaled = rois * call.attribute("spatial_scale", 1.0) - (0.5 if half else 0.0)
-    left, top, right, bottom = (scaled.part(1, k, k + 1) for k in range(4))
-
-    def axis(start: Value, end: Value, cells: int) -> Value:
-        """Sample positions [R, cells * ratio] along one dimension."""
-        span = end - start if half else maximum(end - start, 1.0)
-        steps = (np.arange(cells * ratio) + 0.5) / ratio
-        return start + span * (1.0 / cells) * constant(steps, x.dtype).reshape(1, cells * ratio)
-
-    y, x_ = axis(top, bottom, rows), axis(left, right, columns)
-    points = rows * ratio * columns * ratio
-    shape = (regions, rows * ratio, columns * ratio)
-    ys = y.unsqueeze(2).broadcast(*shape).reshape(1, regions * points)
-    xs = x_.unsqueeze(1).broadcast(*shape).reshape(1, regions * points)
-    inside = (ys >= -1.0) & (ys <= float(height)) & (xs >= -1.0) & (xs <= float(width))
-    counted = _counted(x.shape[0], height, width)
-    picture = batches.cast(counted).unsqueeze(1).broadcast(regions, points).reshape(1, regions * points)
-    # All pictures as one tall one: the batch is part of the row.
-    flat = x.transpose(1, 0, 2, 3).reshape(channels, x.shape[0] * height * width)
-    parts: list[Value] = []
-    (y0, wy0), (y1, wy1) = _border_taps(ys, height, counted)
-    (x0, wx0), (x1, wx1) = _border_taps(xs, width, counted)
-    for row, wr in ((y0, wy0), (y1, wy1)):
-        for column, wc in ((x0, wx0), (x1, wx1)):
-            index = (picture * height + row) * width + column
-            read = flat.gather(index.reshape(regions * points), 1)
-            parts.append(select(inside, read * (wr * wc), 0.0))
-    cells = (channels, regions, rows, ratio, columns, ratio)
-    if call.attribute("mode", "avg") == "max":
-        best = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3])).reshape(*cells)
-        pooled = best.reduce("max", (3, 5), keep=False)
-    else:
-        pooled = (parts[0] + parts[1] + parts[2] + parts[3]).reshape(*cells).mean((3, 5), keep=False)
-    return pooled.transpose(1, 0, 2, 3)
-
-
-@onnx("MaxRoiPool")
-def max_roi_pool(call: Call) -> Value:
-    """The largest element in every cell of regions [R, 5] of (picture, left, top, right, bottom); 0 in an empty cell.
-
-    The edges of a region are rounded to whole pixels, those of its cells away from their middle.
-    """
-    x, regions = call[0], call[1]
-    (rows, columns), height = call.required("pooled_shape"), x.shape[2]
-    scale = call.attribute("spatial_scale", 1.0)
-    if regions.rank != 2 or regions.shape[1] != 5 or not scale > 0:
-        raise call.error(f"regions {list(regions.shape)} at scale {scale}", "they are [R, 5], at a scale above 0")
-    edges = regions.part(1, 1, 5) * scale
-    edges = select(edges < 0, -emit("floor", 0.5 - edges), emit("floor", edges + 0.5))
-
-    def ends(axis: int, cells: int) -> tuple[Value, Value]:
-        """First pixels of cells along a dimension (0 across, 1 down), and those behind their last ones, [R, cells]."""
-        start, end = (edges.part(1, k, k + 1) for k in (axis, axis + 2))
-        span, k = maximum(end - start + 1, 1) / cells, iota(cells, 1, 2, x.dtype)
-        return start + emit("floor", k * span), start + emit("ceil", (k + 1) * span)
-
-    batches = regions.part(1, 0, 1).squeeze(1).cast("i64")
-    require_inside(call, batches, x.shape[0], 0)
-    first, last = (e.unsqueeze(2) for e in ends(1, rows))
-    y = _largest_across(x, batches, *ends(0, columns))
-    down = iota(height, 2, 3, x.dtype)
-    inside = ((down >= first) & (down < last)).unsqueeze(2, 4)
-    y = select(inside, y.unsqueeze(1), -inf).reduce("max", [3], keep=False)
-    return select(y.equals(-inf), 0, y).transpose(0, 3, 1, 2)
-
-
-def _largest_across(x: Value, batches: Value, first: Value, last: Value) -> Value:
-    """The largest of pixels ``first`` to below ``last`` of each row, [R, cells, H, C]; -inf where there are none.
-
-    Two runs of 2^k pixels that overlap cover a range. The largest of all runs are computed once for all regions, where
-    there are enough cells for that.
-    """
-    width, (regions, cells) = x.shape[3], first.shape
-    if isinstance(width, Expr) or (isinstance(regions, int) and regions * int(cells) < MANY_CELLS):
-        pixel = iota(width, 2, 3, x.dtype)
-        inside = (pixel >= first.unsqueeze(2)) & (pixel < last.unsqueeze(2))
-        across = select(inside.unsqueeze(1, 2), x.gather(batches, 0).unsqueeze(3), -inf)
-        return across.reduce("max", [-1], keep=False).transpose(0, 3, 2, 1)
-    start, end = (clip(e.cast("i64"), 0, width) for e in (first, last))
-    run, level, runs = x.transpose(0, 3, 2, 1), start * 0, []
-    for k in range(width.bit_length()):
-        runs.append(run)
-        half = 1 << k
-        if half < width:
-            run = maximum(run, run.part(1, half, width).pad((0, 0, 0, 0), (0, half, 0, 0), -inf))
-        level = level + (end - start >= 2 * half).cast("i64")
-    table = concat(runs, 1).reshape(x.shape[0] * len(runs) * width, x.shape[2], x.shape[1])
-    size = constant(np.array([1 << k for k in range(len(runs) + 1)], np.int64)).gather(level, 0)
-    row = (batches.unsqueeze(1) * len(runs) + level) * width
-    found = [table.gather(row + clip(at, 0, width - 1), 0) for at in (start, end - size)]
-    return select((end > start).unsqueeze(2, 3), maximum(*found), -inf)
-
-
-def _border_taps(c: Value, extent: int, counted: str) -> list[tuple[Value, Value]]:
-    """The two neighbors of a coordinate, which is held inside; both are the last pixel behind it."""
-    c = clip(c, 0.0, float(extent - 1))
-    low = emit("floor", c)
-    ratio = c - low
-    high = minimum(low + 1.0, float(extent - 1))
-    return [(low.cast(counted), 1.0 - ratio), (high.cast(counted), ratio)]
 
 
 @onnx("DeformConv")

@@ -22,7 +22,7 @@ from edgec.frontend.onnx.operators.quantization import (
     saturated,
 )
 from edgec.frontend.onnx.sequences import Item
-from edgec.frontend.values import Value, build, concat, constant, emit, normalize_axis, select
+from edgec.frontend.values import Value, build, concat, constant, emit, normalize_axis, select, size
 
 microsoft("QuantizeLinear")(quantize)
 microsoft("DequantizeLinear")(dequantize)
@@ -128,8 +128,11 @@ def qlinear_average_pool(call: Call) -> Value:
 
 @microsoft("QLinearGlobalAveragePool")
 def qlinear_global_average_pool(call: Call) -> Value:
-    x = channels_first(call, real(call, 0))
-    return quantized(call, channels_as_given(call, x.mean(range(2, x.rank))), 3)
+    """The sum of integers, exactly, times one number."""
+    x = channels_first(call, offset(call, 0, 2))
+    count = size(prod(x.shape[2:])).cast("f32")
+    factor = call[1].reshape().cast("f32") / (call[3].reshape().cast("f32") * count)
+    return _stored(call, channels_as_given(call, x.sum(range(2, x.rank)).cast("f32") * factor), 3)
 
 
 @microsoft("QLinearConv")
