@@ -167,12 +167,12 @@ def test_multipliers_that_are_wrong_are_found(monkeypatch: pytest.MonkeyPatch) -
     """Planted: multipliers for the sides that were not taken prove what is not so."""
     monkeypatch.setattr(time, "perf_counter", time.process_time)  # what else runs here changes nothing
     monkeypatch.setattr(search, "attack", lambda *given, **more: None)
-    right = choices.optimized
+    right = choices.proved
 
-    def optimized(network, spec, found, sites, taken, betas):  # type: ignore[no-untyped-def]
-        return right(network, spec, found, sites, {n: -t for n, t in taken.items()}, betas)
+    def proved(single, spec, found, state, taken):  # type: ignore[no-untyped-def]
+        return right(single, spec, found, state, {n: -t for n, t in taken.items()})
 
-    monkeypatch.setattr(choices, "optimized", optimized)
+    monkeypatch.setattr(choices, "proved", proved)
     wrong = 0
     for _ in range(40):
         graph, center, label = _wide(0.3)
