@@ -9,6 +9,7 @@ Lagrangian Decomposition", 2021).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -33,8 +34,9 @@ from edgec.ir.graph import Node
 BATCH = 16
 #: Steps of the optimizer after which parts that are refuted leave.
 PACES = (4, 8, 8)
-#: Sides that are taken until ranges are narrowed again, and the steps of it.
-NARROWED, AGAIN = 1, 12
+#: The most time in which ranges of the whole are narrowed, and that up to which those of parts are, both as a part of
+#: all of it; and the steps of the latter.
+WHOLE, EACH, STEPS = 0.25, 0.1, 12
 #: Elements whose sides are tried.
 TRIED = 16
 #: Batches after which a violation is searched from where bounds are least.
@@ -70,6 +72,8 @@ class Choices:
         self.inputs: dict[str, Array] | None = None
         #: Inputs where bounds of the last parts that are open are least.
         self.corners: dict[Node, Array] | None = None
+        #: Are ranges of parts narrowed?
+        self.narrows = False
         #: What bounds lose when they are proved, at most so far.
         self.lost = 0.0
 
@@ -77,18 +81,18 @@ class Choices:
         """True where the clause is refuted in time; False also where ``inputs`` were found by the ``attack``."""
         nodes = (n for n in self.root.exact if n in self.network.rules and n not in self.network.stored)
         ranges = {n: (r.low, r.high) for n in nodes for r in [self.root.exact[n]]}
-        if self.narrowing.run(self.root.domain, ranges, {}, ending.end):
+        begun = time.perf_counter()
+        if self.narrowing.run(self.root.domain, ranges, {}, begun + WHOLE * (ending.end - begun)):
             self.nearest = 0.0
             return True
+        self.narrows = time.perf_counter() - begun < EACH * (ending.end - begun)
         waiting, batches = [self._whole(ranges)], 0
         while waiting:
             if ending.is_over:
                 self.reason = f"time is up with {len(waiting):,} combinations of choices open"
                 return False
-            taken, waiting = self._narrowed(waiting[-BATCH:], ending.end), waiting[:-BATCH]
-            if not taken:
-                continue
-            found = self._step(taken)
+            taken, waiting = waiting[-BATCH:], waiting[:-BATCH]
+            found = self._step(taken, ending.end)
             if found is None:
                 self.reason = "all choices are taken, and the bounds do not decide it"
                 return False
@@ -102,18 +106,30 @@ class Choices:
                     return False
         return True
 
+    def _step(self, taken: list[Part], end: float) -> list[Part] | None:
+        """What is open of some parts, each of them in two; None where one has no choice left."""
+        open = self._open(taken)
+        if self.narrows and open and taken[0].depth:
+            taken = self._narrowed([taken[k] for rows, _ in open for k in rows], end)
+            open = self._open(taken) if taken else []
+        parts: list[Part] = []
+        for rows, ascent in open:
+            made = self._cut([taken[k] for k in rows], ascent)
+            if made is None:
+                return None
+            parts += made
+        return parts
+
     def _narrowed(self, parts: list[Part], end: float) -> list[Part]:
-        """Those of the parts that have inputs left, some of them with narrower ranges."""
+        """Those of the parts that have inputs left, with narrower ranges."""
         left = []
         for part in parts:
-            if part.depth and part.depth % NARROWED == 0:
-                sides = {n: x[None].astype(SINGLE) for n, x in part.sides.items()}
-                ranges = self._known([part], sides)
-                if self.narrowing.run(self.root.domain, ranges, sides, end, AGAIN):
-                    self.parts += 1
-                    continue
-                part = replace(part, ranges=ranges)
-            left.append(part)
+            sides = {n: x[None].astype(SINGLE) for n, x in part.sides.items()}
+            ranges = self._known([part], sides)
+            if self.narrowing.run(self.root.domain, ranges, sides, end, STEPS):
+                self.nearest = 0.0
+            else:
+                left.append(replace(part, ranges=ranges))
         return left
 
     def _whole(self, ranges: Ranges) -> Part:
@@ -126,8 +142,8 @@ class Choices:
         sides = {n: np.zeros(x.shape[1], np.int8) for n, x in shares.items()}
         return Part(sides, ranges, State(shares, {n: np.zeros_like(x) for n, x in shares.items()}, weights))
 
-    def _step(self, taken: list[Part]) -> list[Part] | None:
-        """What is open of some parts, each of them in two; None where one has no choice left."""
+    def _open(self, taken: list[Part]) -> list[tuple[Array, Ascent]]:
+        """The numbers of parts that are not refuted, with what their bounds are made of."""
         count, domain = len(taken), self.root.domain
 
         def many(values: Mapping[Node, Array]) -> dict[Node, Array]:
@@ -165,13 +181,7 @@ class Choices:
             if missed.size:
                 own = {n: x[missed] for n, x in own.items()}
                 open.append((done[missed], Ascent(relaxed.take(done[missed]), self.goal, states.take(missed), own)))
-        parts: list[Part] = []
-        for rows, ascent in open:
-            made = self._cut([taken[k] for k in rows], ascent)
-            if made is None:
-                return None
-            parts += made
-        return parts
+        return open
 
     def _cut(self, taken: list[Part], ascent: Ascent) -> list[Part] | None:
         """Both sides of a choice of each part."""

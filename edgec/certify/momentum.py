@@ -1,8 +1,8 @@
 """Violations searched by gradients with momentum from many inputs at once, in single precision.
 
 Points move against the signs of gradients by steps that get shorter (Madry et al., "Towards Deep Learning Models
-Resistant to Adversarial Attacks", 2018; Dong et al., "Boosting Adversarial Attacks with Momentum", 2018). Before, each of
-those that are drawn moves so that outputs change in a direction of its own (Tashiro et al., "Diversity Can Be
+Resistant to Adversarial Attacks", 2018; Dong et al., "Boosting Adversarial Attacks with Momentum", 2018). Before,
+those that are drawn move so that outputs change, for each in a direction of its own (Tashiro et al., "Diversity Can Be
 Transferred: Output Diversification for White- and Black-box Attacks", 2020).
 """
 

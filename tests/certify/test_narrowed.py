@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-import small_graphs as g
 import numpy as np
 import pytest
+import small_graphs as g
 from bounded import network
 from chance import RANDOM
 
@@ -53,7 +54,7 @@ class _Drawn:
 
 def _drawn(eps: float = 0.3) -> _Drawn:
     sizes = (30, 16, 12, 2)
-    weights = [(RANDOM.standard_normal(s) / np.sqrt(s[0])).astype(F) for s in zip(sizes, sizes[1:])]
+    weights = [(RANDOM.standard_normal(s) / np.sqrt(s[0])).astype(F) for s in pairwise(sizes)]
     h = g.value("x", 1, 30)
     first = node("matmul", h, constant(weights[0]))
     h = node("min", node("max", first, g.number(0.1)), g.number(1.0))
