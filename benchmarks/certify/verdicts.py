@@ -75,7 +75,8 @@ def page(rows: Sequence[Decided], facts: str) -> str:
     limits = sorted({r.limit for r in rows})
     text = f"""# Certificates
 
-Written by `python -m benchmarks.certify.verdicts`. The networks and properties are those of VNN-COMP 2021
+Written by `python -m benchmarks.certify.verdicts`, from `python -m benchmarks.certify.verdicts {rows[0].family}
+--seconds {limits[-1]:g} --processor`. The networks and properties are those of VNN-COMP 2021
 (github.com/stanleybak/vnncomp2021). Each instance had {" or ".join(f"{s:g}" for s in limits)} seconds, the competition
 gives 116 and more. {facts}
 
