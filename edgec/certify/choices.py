@@ -175,7 +175,8 @@ class Choices:
             states = State.joined([s for _, s, _ in refuted])
             own = {n: x[done] for n, x in sides.items()}
             margins = proved(self.single, self.spec, of_boxes(found, done), states, own)
-            self.lost = max(self.lost, float((guessed - margins).max()))
+            gaps = guessed - margins
+            self.lost = max(self.lost, float(gaps[np.isfinite(gaps)].max(initial=0.0)))
             missed = np.flatnonzero(~(margins > 0))
             self.nearest = min(self.nearest, float(margins[margins > 0].min(initial=np.inf)))
             if missed.size:
