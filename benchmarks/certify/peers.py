@@ -1,7 +1,8 @@
 """Bounds beside those of auto_LiRPA, by the same method (CROWN) in one process: widths, and the time of both.
 
 `python -m benchmarks.certify.peers MODEL[:EPS]...` bounds the outputs of networks (dense layers, convolutions, ReLU,
-sums of two values) for inputs near a drawn one, or near many at once with `--boxes`. auto_LiRPA is installed, or on
+sums of two values) for inputs near a drawn one, or near many at once with `--boxes`; `encoder:SIZES[:EPS]` is a
+transformer (`benchmarks.certify.encoder`). auto_LiRPA is installed, or on
 PYTHONPATH (github.com/Verified-Intelligence/auto_LiRPA). Both have one thread, take turns, and the least of `--repeat`
 times of the processor counts. ``--write`` writes the page.
 """
@@ -16,12 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from benchmarks.certify import encoder
 from benchmarks.table import markdown
 from benchmarks.training.machine import processor
 from edgec import build
@@ -88,14 +91,14 @@ def layers(model: onnx.ModelProto) -> Any:
     return Layers()
 
 
-def theirs(model: onnx.ModelProto, x: np.ndarray, eps: float) -> Bounded:
+def theirs(network: Any, x: np.ndarray, eps: float) -> Bounded:
     """The bounds of auto_LiRPA."""
     import torch
     from auto_LiRPA import BoundedModule, BoundedTensor, PerturbationLpNorm
 
     torch.set_num_threads(1)
-    network = layers(model)
-    is_dense = not any(isinstance(layer, torch.nn.Conv2d) for layer in network.modules())
+    kinds = (torch.nn.Conv2d, torch.nn.ModuleList)
+    is_dense = not any(isinstance(layer, kinds) for layer in network.modules())
     center = torch.tensor(x.reshape(len(x), -1) if is_dense else x)
     bounded = BoundedModule(network, torch.empty_like(center[:1]), verbose=False)
     given = BoundedTensor(center, PerturbationLpNorm(norm=np.inf, eps=eps))
@@ -167,14 +170,24 @@ def widest(bounds: Bounded) -> float:
     return float((high - low).max())
 
 
-def compared(path: Path, eps: float, boxes: int, repeat: int) -> Found:
+def compared(file: str, eps: float, boxes: int, repeat: int) -> Found:
     """Both on one network, near ``boxes`` drawn inputs, in turns."""
-    model = onnx.load(path)
-    known = {t.name for t in model.graph.initializer}
-    (given,) = (i for i in model.graph.input if i.name not in known)
-    shape = [d.dim_value or 1 for d in given.type.tensor_type.shape.dim]
-    x = (np.random.default_rng(0).random((boxes, *shape[1:])) ** 4).astype(np.float32)
-    both = ours(path, x, eps), theirs(model, x, eps)
+    with TemporaryDirectory() as folder:
+        if file.startswith(encoder.KIND):
+            network, path, x = encoder.made(file, Path(folder))
+        else:
+            path = Path(file)
+            model = onnx.load(path)
+            known = {t.name for t in model.graph.initializer}
+            (given,) = (i for i in model.graph.input if i.name not in known)
+            shape = [d.dim_value or 1 for d in given.type.tensor_type.shape.dim]
+            x = (np.random.default_rng(0).random((boxes, *shape[1:])) ** 4).astype(np.float32)
+            network = layers(model)
+        return _compared(file, path, network, x, eps, repeat)
+
+
+def _compared(file: str, path: Path, network: Any, x: np.ndarray, eps: float, repeat: int) -> Found:
+    both = ours(path, x, eps), theirs(network, x, eps)
     with without_rounding():
         real = widest(ours(path, x, eps))
     times: list[list[float]] = [[], []]
@@ -186,7 +199,7 @@ def compared(path: Path, eps: float, boxes: int, repeat: int) -> Found:
             times[k].append(1e3 * (time.process_time() - begun))
             widths[k] = float((high - low).max())
     own, other = (min(t) for t in times)
-    return Found(path.stem, eps, boxes, own, other, widths[0], real, widths[1])
+    return Found(Path(file).stem, eps, len(x), own, other, widths[0], real, widths[1])
 
 
 def page(found: Sequence[Found], command: str) -> str:
@@ -210,7 +223,8 @@ Written by `{command}` on {time.strftime("%Y-%m-%d")}, {processor()}.
 Bounds of all outputs by linear relaxation backward (CROWN) for inputs at most a distance from a drawn one, or from so
 many at a time, on one thread; milliseconds of the processor, the least of several turns. `widest` is the widest bound
 of an output of the code, whatever the order of its sums; `real` is the same in real arithmetic, without what rounding
-loses, which is what auto_LiRPA bounds. Networks are those of VNN-COMP 2021 (github.com/stanleybak/vnncomp2021).
+loses, which is what auto_LiRPA bounds. Networks are those of VNN-COMP 2021 (github.com/stanleybak/vnncomp2021), and
+encoders like BERT's of so many layers, width, heads, hidden width and words (`benchmarks.certify.encoder`).
 
 auto_LiRPA takes {mean:.2f} times as long in geometric mean: edgec is slower on rows below 1.
 
@@ -227,11 +241,15 @@ def main() -> None:
     asked = parser.parse_args()
     found = []
     for text in asked.models:
-        file, distance, boxes, *_ = (*text.split(":"), "", "")
+        kind = encoder.KIND * text.startswith(encoder.KIND)
+        file, distance, boxes, *_ = (*text.removeprefix(kind).split(":"), "", "")
         eps, many = float(distance or asked.eps), int(boxes or asked.boxes)
-        found.append(compared(Path(file), eps, many, asked.repeat))
+        found.append(compared(kind + file, eps, many, asked.repeat))
         print(" | ".join(found[-1].cells()), flush=True)
-    models = [f"{f.name}.onnx:{f.eps:g}" + f":{f.boxes}" * (f.boxes > 1) for f in found]
+    models = [
+        f"{f.name}{'' if f.name.startswith(encoder.KIND) else '.onnx'}:{f.eps:g}" + f":{f.boxes}" * (f.boxes > 1)
+        for f in found
+    ]
     words = ["python", "-m", "benchmarks.certify.peers", "--repeat", str(asked.repeat), *models]
     if asked.write:
         asked.write.write_text(page(found, shlex.join([*words, "--write", f"docs/results/{asked.write.name}"])))

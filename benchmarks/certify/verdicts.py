@@ -72,29 +72,33 @@ def run(folder: Path, network: Path, property: Path, made: tuple[Network, Built]
 def page(rows: Sequence[Decided], facts: str) -> str:
     """The page: decided instances by family and property; ``facts`` are a sentence about the machine."""
     count = {v: sum(r.verdict == v for r in rows) for v in ("holds", "violated", "unknown")}
-    limits = sorted({r.limit for r in rows})
+    given = sorted({(r.family, r.limit) for r in rows})
+    commands = ", ".join(f"`python -m benchmarks.certify.verdicts {f} --processor --seconds {s:g}`" for f, s in given)
     text = f"""# Certificates
 
-Written by `python -m benchmarks.certify.verdicts`. The networks and properties are those of VNN-COMP 2021
-(github.com/stanleybak/vnncomp2021). Each instance had {" or ".join(f"{s:g}" for s in limits)} seconds, the competition
-gives 116 and more. {facts}
+Written by `python -m benchmarks.certify.verdicts --write` from the verdicts of {commands}. The networks and properties
+are those of VNN-COMP 2021 (github.com/stanleybak/vnncomp2021). Each instance had the seconds of the column `limit`; the
+competition gives 116 and more. {facts}
 
 A verdict is of the compiled code: "holds" counts the rounding of fp32 with sums in any order, and each violation was
 run in the code. "Parts" are boxes or combinations of choices that were bounded.
 
 {len(rows)} instances: {count["holds"]} hold, {count["violated"]} are violated, {count["unknown"]} are not decided.
 
-| family | property | instances | hold | violated | unknown | median seconds | most seconds | most parts |
-|---|---|---:|---:|---:|---:|---:|---:|---:|
+| family | property | limit | instances | hold | violated | unknown | median seconds | most seconds | most parts |
+|---|---|---:|---:|---:|---:|---:|---:|---:|---:|
 """
     groups: dict[tuple[str, str], list[Decided]] = {}
     for r in rows:
-        key = r.property if r.family == "acasxu" else f"{Path(r.network).stem}, {r.property.rsplit('_', 1)[-1]}"
+        distance = re.search(r"eps_?([\d.]+\d)", r.property)
+        last = distance[1] if distance else r.property.rsplit("_", 1)[-1]
+        key = r.property if r.family == "acasxu" else f"{Path(r.network).stem}, {last}"
         groups.setdefault((r.family, key.removesuffix(".vnnlib")), []).append(r)
     for (family, name), group in sorted(groups.items(), key=lambda item: _natural(item[0])):
         each = " | ".join(str(sum(r.verdict == v for r in group)) for v in ("holds", "violated", "unknown"))
         seconds = [r.seconds for r in group]
-        text += f"| {family} | {name} | {len(group)} | {each} | {median(seconds):.1f} | {max(seconds):.1f} "
+        limit = " or ".join(f"{s:g}" for s in sorted({r.limit for r in group}))
+        text += f"| {family} | {name} | {limit} | {len(group)} | {each} | {median(seconds):.1f} | {max(seconds):.1f} "
         text += f"| {max(r.parts for r in group):,} |\n"
     return text
 

@@ -28,7 +28,7 @@ class Passing(Protocol):
 
     def is_odd(self, n: Node) -> bool: ...
 
-    def _input(self, n: Node) -> Node: ...
+    def input_of(self, n: Node) -> Node: ...
 
     def _passed(self, n: Node, here: Patch, run: Backward) -> Passed: ...
 
@@ -139,7 +139,7 @@ class Backward:
             self.unrounded[a] = part
 
     def _reach(self, n: Node, here: Patch) -> None:
-        into = self.network._input(n)
+        into = self.network.input_of(n)
         if into in self.reached:
             self._flush(n, here)
             here = self._joined(n, self.reached[into], here)

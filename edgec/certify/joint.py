@@ -133,7 +133,7 @@ class Joint(Network):
         low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
         return low.reshape(shape), high.reshape(shape)
 
-    def _input(self, n: Node) -> Node:
+    def input_of(self, n: Node) -> Node:
         return self.twins.get(n, n)
 
     def _keep(self, n: Node, own: Range, found: Bounds) -> None:

@@ -140,7 +140,7 @@ class Network:
                 found.seen[n] = found.exact[n] = self.as_ranges[n]
                 continue
             if n.op == "input":
-                low, high = domain.of(self._input(n))
+                low, high = domain.of(self.input_of(n))
                 found.seen[n] = found.exact[n] = Range(low, high, np.zeros((1,) * low.ndim))
                 continue
             self._before(n, found, tighten)
@@ -277,7 +277,7 @@ class Network:
         """Are the rows that negated rows of a node become those of the rows, negated?"""
         return n in self.fixed or n.op == "input" or self.rules[n].is_odd
 
-    def _input(self, n: Node) -> Node:
+    def input_of(self, n: Node) -> Node:
         """The input of the domain that an input is."""
         return n
 

@@ -1,163 +1,150 @@
-"""Free slopes of planes and multipliers of sides, optimized by the gradient of the bound.
+"""Free slopes of planes and multipliers of conditions, optimized by the gradient of the bound.
 
 A bound is that of a linear function of the inputs, at the corner where it is least. So the gradient by a free slope is
-the row times the operand's value, and that by a multiplier the operand's distance from its limit, both at this corner
-and along the planes that the bound is made of (alpha-CROWN: Xu et al., 2021; beta-CROWN: Wang et al., 2021).
+the row times the operand's value, and that by a multiplier the value of its condition, both at this corner and along
+the planes that the bound is made of (alpha-CROWN: Xu et al., 2021; beta-CROWN: Wang et al., 2021; multipliers of the
+conditions of outputs: Kotha et al., "Provably Bounding Neural Network Preimages", 2023).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.certify.bounds import Bounds
-from edgec.certify.elementwise import aligned
 from edgec.certify.network import Network
-from edgec.certify.ranges import Array, exact
-from edgec.certify.rules import Elementwise, Moved, Weighted
+from edgec.certify.ranges import Array
+from edgec.certify.relaxed import Passed, Relaxed
+from edgec.certify.single import SINGLE
 from edgec.certify.spec import Spec
 from edgec.ir.graph import Node
 
-#: Steps of the optimizer, the length of the first, and what each is shorter by.
-STEPS, RATE, DECAY = 12, 0.15, 0.9
+#: The length of the first step of slopes and of multipliers, and what each is shorter by.
+RATE, PULL, DECAY = 0.5, 0.2, 0.95
 
 
 @dataclass(frozen=True)
-class Site:
-    """A choice between an operand, which is the first of a maximum or a minimum, and a constant ``limit``."""
+class Goal:
+    """The conditions of a clause, rows [conditions, elements] by output that are not to be above ``limits``."""
 
-    node: Node
-    operand: Node
-    limit: Array
-
-
-@dataclass(frozen=True)
-class Optimized:
-    """The best bounds that were found, [boxes, conditions], with the rows, slopes and multipliers that gave them."""
-
-    least: Array
     rows: Mapping[Node, Array]
+    limits: Array
+
+    @staticmethod
+    def of(network: Network, spec: Spec) -> Goal:
+        rows = {n: r[0].reshape(len(spec.limits), -1).astype(SINGLE) for n, r in spec.rows(network, 1).items()}
+        return Goal(rows, spec.limits.astype(SINGLE))
+
+    def excess(self, values: Mapping[Node, Array]) -> Array:
+        """By how much outputs [points, elements] miss each condition."""
+        return np.asarray(sum(values[n] @ r.T for n, r in self.rows.items()) - self.limits)
+
+
+@dataclass(frozen=True)
+class State:
+    """Free slopes and multipliers of sides by choice, [rows, elements], and multipliers of the conditions of a goal."""
+
     shares: Mapping[Node, Array]
     betas: Mapping[Node, Array]
+    weights: Array
+
+    def take(self, rows: Array) -> State:
+        shares, betas = ({n: x[rows] for n, x in a.items()} for a in (self.shares, self.betas))
+        return State(shares, betas, self.weights[rows])
+
+    @staticmethod
+    def joined(states: list[State]) -> State:
+        first = states[0]
+        shares, betas = (
+            {n: np.concatenate([getattr(s, name)[n] for s in states]) for n in getattr(first, name)}
+            for name in ("shares", "betas")
+        )
+        return State(shares, betas, np.concatenate([s.weights for s in states]))
 
 
-def optimized(
-    network: Network,
-    spec: Spec,
-    found: Bounds,
-    sites: Sequence[Site],
-    taken: Mapping[Node, Array],
-    betas: Mapping[Node, Array],
-    steps: int = STEPS,
-) -> Optimized:
-    """Bounds of the conditions of one clause, by ``steps`` of the optimizer Adam.
+class Ascent:
+    """Bounds that rise step by step, by the optimizer Adam.
 
-    ``taken`` says by node which sides were taken: 1 for the operand above its limit, -1 below, 0 for neither;
-    ``betas`` are multipliers to begin with, none of them below zero.
+    They are of ``start`` rows of one node, if there are any, and of the conditions of a goal, whose weights are free
+    then; without a start they add up to one. ``taken`` [rows, elements] says by choice which sides were taken: 1 for
+    the operand above its limit, -1 below, 0 for neither.
     """
-    boxes = found.domain.boxes
-    shares = {s.node: _usual(s, found) for s in sites}
-    betas = {s.node: betas[s.node] for s in sites}
-    open = {s.node: _is_open(s, found) for s in sites}
-    moments = {key: (np.zeros_like(x), np.zeros_like(x)) for key, x in _named(shares, betas).items()}
-    best: Optimized | None = None
-    for step in range(steps + 1):
-        pulls = {s.operand: (-taken[s.node] * betas[s.node], s.limit) for s in sites}
-        rows: dict[Node, Array] = {}
-        least, reached = network.back(spec.rows(network, boxes), found, shares, watched=rows, pulls=pulls)
-        best = _better(best, Optimized(least, rows, dict(shares), dict(betas)), spec)
-        if step == steps:
-            break
-        condition = np.nan_to_num(least - spec.limits, nan=-np.inf).argmax(axis=1)
-        own = {n: r[np.arange(boxes), condition] for n, r in rows.items()}
-        corner = found.domain.corner(reached)
-        values = followed(network, found, own, {n: x[np.arange(boxes), condition] for n, x in corner.items()}, shares)
-        if values is None:
-            break
-        for s in sites:
-            away = values[s.operand] - s.limit
-            row = own.get(s.node, np.zeros_like(away))
-            free = row > 0 if s.node.op == "max" else row < 0
-            slopes = {("share", s.node): row * away * free * open[s.node], ("beta", s.node): -taken[s.node] * away}
-            for key, slope in slopes.items():
-                first, second = moments[key]
-                first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
-                moments[key] = first, second
-                size = np.sqrt(second / (1 - 0.999 ** (step + 1))) + 1e-12
-                move = RATE * DECAY**step * first / (1 - 0.9 ** (step + 1)) / size
-                if key[0] == "share":
-                    shares[s.node] = np.clip(shares[s.node] + move, 0, 1)
-                else:
-                    betas[s.node] = np.maximum(betas[s.node] + move * (taken[s.node] != 0), 0)
-    assert best is not None
-    return best
 
+    def __init__(
+        self,
+        relaxed: Relaxed,
+        goal: Goal,
+        state: State,
+        taken: Mapping[Node, Array],
+        start: tuple[Node, Array] | None = None,
+    ) -> None:
+        self.relaxed, self.goal, self.state, self.taken, self.start = relaxed, goal, state, taken, start
+        self.moments: dict[object, tuple[Array, Array]] = {}
+        self.step = 0
+        self.made = self._back()
 
-def _named(shares: Mapping[Node, Array], betas: Mapping[Node, Array]) -> dict[tuple[str, Node], Array]:
-    return {**{("share", n): x for n, x in shares.items()}, **{("beta", n): x for n, x in betas.items()}}
+    @property
+    def least(self) -> Array:
+        return self.made.least
 
+    def _back(self) -> Passed:
+        state = self.state
+        rows = {n: state.weights @ r for n, r in self.goal.rows.items()}
+        if self.start is not None:
+            n, own = self.start
+            rows[n] = rows[n] + own if n in rows else own
+        pulls = {n: -b * self.taken[n] for n, b in state.betas.items()}
+        made = self.relaxed.back(rows, state.shares, pulls)
+        made.least = made.least - state.weights @ self.goal.limits
+        return made
 
-def _ends(s: Site, found: Bounds) -> tuple[Array, Array]:
-    seen = found.seen[s.operand]
-    return seen.low - s.limit, seen.high - s.limit
+    def run(self, steps: int) -> bool:
+        """So many steps; False where the planes have no gradient."""
+        for _ in range(steps):
+            values = self.relaxed.follow(self.made)
+            if values is None:
+                return False
+            self._move(values)
+            self.made = self._back()
+        return True
 
+    def _move(self, values: Mapping[Node, Array]) -> None:
+        state, shares, betas = self.state, dict(self.state.shares), dict(self.state.betas)
+        for n, site in self.relaxed.sites.items():
+            row = self.made.rows.get(n)
+            if row is None:
+                continue
+            away = values[site.operand] if site.level is None else values[site.operand] - site.level
+            free = np.maximum(row, 0) if site.sign > 0 else np.minimum(row, 0)
+            move = RATE * self._adam(("share", n), free * away * self.relaxed.bends[n].open)
+            shares[n] = np.clip(shares[n] + move, 0, 1)
+            if n in betas:
+                move = PULL * self._adam(("beta", n), -self.taken[n] * away)
+                betas[n] = np.maximum(betas[n] + move * (self.taken[n] != 0), 0)
+        weights = state.weights
+        if self.start is not None or len(self.goal.limits) > 1:
+            weights = np.maximum(weights + PULL * self._adam("weights", self.goal.excess(values)), 0)
+            if self.start is None:
+                weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), SINGLE(1e-12))
+        self.state = State(shares, betas, weights)
+        self.step += 1
 
-def _is_open(s: Site, found: Bounds) -> Array:
-    low, high = _ends(s, found)
-    return np.asarray((low < 0) & (high > 0))
+    def _adam(self, key: object, slope: Array) -> Array:
+        first, second = self.moments.get(key, (SINGLE(0), SINGLE(0)))
+        first = SINGLE(0.9) * first + SINGLE(0.1) * slope
+        second = SINGLE(0.999) * second + SINGLE(0.001) * slope * slope
+        self.moments[key] = first, second
+        length, size = DECAY**self.step / (1 - 0.9 ** (self.step + 1)), 1 / (1 - 0.999 ** (self.step + 1))
+        return np.asarray(SINGLE(length) * first / (np.sqrt(SINGLE(size) * second) + SINGLE(1e-12)))
 
-
-def _usual(s: Site, found: Bounds) -> Array:
-    """The slope that makes the smaller area, as where nothing is optimized."""
-    low, high = _ends(s, found)
-    return np.where(high > -low, 1.0, 0.0) if s.node.op == "max" else np.where(-low > high, 1.0, 0.0)
-
-
-def _better(a: Optimized | None, b: Optimized, spec: Spec) -> Optimized:
-    """The better one of both, box by box."""
-    if a is None:
-        return b
-    is_better = spec.margins(b.least)[:, 0] > spec.margins(a.least)[:, 0]
-
-    def chosen(x: Array, y: Array) -> Array:
-        return np.where(is_better.reshape(-1, *(1,) * (x.ndim - 1)), y, x)
-
-    rows = {n: chosen(r, b.rows[n]) for n, r in a.rows.items() if n in b.rows}
-    shares = {n: chosen(x, b.shares[n]) for n, x in a.shares.items()}
-    betas = {n: chosen(x, b.betas[n]) for n, x in a.betas.items()}
-    return Optimized(chosen(a.least, b.least), rows, shares, betas)
-
-
-def followed(
-    network: Network,
-    found: Bounds,
-    rows: Mapping[Node, Array],
-    inputs: Mapping[Node, Array],
-    shares: Mapping[Node, Array],
-) -> dict[Node, Array] | None:
-    """The values [boxes, elements...] along the planes that rows take; None where an operator has none to follow."""
-    values: dict[Node, Array] = {}
-    boxes = found.domain.boxes
-    for n in network.order:
-        if n in network.fixed:
-            values[n] = exact(network.fixed[n]).low
-        elif n.op == "input":
-            values[n] = inputs[n] if n in inputs else (found.domain.low[n] + found.domain.high[n]) / 2
-        else:
-            rule, args = network.rules[n], [found.seen[a] for a in n.args]
-            if isinstance(rule, Elementwise):
-                p, row = rule.planes(args, shares.get(n)), rows.get(n)
-                is_low = np.ones((boxes, *n.type.shape), bool) if row is None else row > 0
-                total = np.where(is_low, p.offset_low, p.offset_high)
-                for low, high, a in zip(p.low, p.high, n.args):
-                    total = total + np.where(is_low, low, high) * aligned(values[a], n.type.rank)
-                values[n] = total
-            elif isinstance(rule, Weighted):
-                values[n] = rule.map(values[n.args[rule.operands[0]]])
-            elif isinstance(rule, Moved):
-                values[n] = rule.move([values[n.args[k]] for k in rule.operands])
-            else:
-                return None
-    return values
+    def take(self, rows: Array) -> Ascent:
+        """The same for some of the rows."""
+        taken = copy(self)
+        taken.relaxed, taken.state = self.relaxed.take(rows), self.state.take(rows)
+        taken.taken = {n: x if len(x) == 1 else x[rows] for n, x in self.taken.items()}
+        taken.moments = {k: (a[rows], b[rows]) for k, (a, b) in self.moments.items()}
+        taken.start = None if self.start is None else (self.start[0], self.start[1][rows])
+        taken.made = self.made.take(rows)
+        return taken

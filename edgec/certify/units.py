@@ -17,7 +17,7 @@ from edgec.certify.ranges import Array
 from edgec.ir.graph import Node
 
 #: Bytes of the greatest rows of what passes back together.
-_ROOM = 1 << 21
+_ROOM = 1 << 24
 #: The cost of facts about a value for a group, in rows of it.
 _FACTS = 6
 #: Extents of tiles that are tried.

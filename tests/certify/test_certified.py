@@ -149,7 +149,8 @@ def _escapes(graph: Graph, center: dict[str, np.ndarray], label: int, eps: float
     return False
 
 
-def test_choices_decide_networks_of_many_inputs() -> None:
+def test_choices_decide_networks_of_many_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices.Narrowing, "run", lambda *given: False)  # ranges alone would do
     parts = 0
     for k in range(16):
         if k >= 4 and parts > 3:
@@ -167,12 +168,15 @@ def test_multipliers_that_are_wrong_are_found(monkeypatch: pytest.MonkeyPatch) -
     """Planted: multipliers for the sides that were not taken prove what is not so."""
     monkeypatch.setattr(time, "perf_counter", time.process_time)  # what else runs here changes nothing
     monkeypatch.setattr(search, "attack", lambda *given, **more: None)
-    right = choices.optimized
+    monkeypatch.setattr(search.Momentum, "of", lambda *given: None)
+    monkeypatch.setattr(choices.Narrowing, "run", lambda *given: False)
+    for name in ("proved", "Ascent"):
+        right = getattr(choices, name)
 
-    def optimized(network, spec, found, sites, taken, betas):  # type: ignore[no-untyped-def]
-        return right(network, spec, found, sites, {n: -t for n, t in taken.items()}, betas)
+        def turned(*given, right=right):  # type: ignore[no-untyped-def]
+            return right(*given[:-1], {n: -t for n, t in given[-1].items()})
 
-    monkeypatch.setattr(choices, "optimized", optimized)
+        monkeypatch.setattr(choices, name, turned)
     wrong = 0
     for _ in range(40):
         graph, center, label = _wide(0.3)
