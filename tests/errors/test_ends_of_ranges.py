@@ -203,6 +203,11 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], tuple[tuple[Any, str], ...]]] = {
         lambda r: of("Dropout", (2, 3), scalar(r, np.float32), scalar(True, np.bool_)), (0.0, 0.5),
         ((1.0, "a dropout of 1"), (-0.5, "a dropout of -0.5"), (np.nan, "a dropout of nan")),
     ),
+    "boxes of a class": (
+        lambda n: of("NonMaxSuppression", (1, 4, 4), (1, 2, 4), ints(*n)),
+        ((0,), (3,), (9,)),
+        (((1, 2), "'n'"),),
+    ),
     "depth": (
         lambda d: of("OneHot", ints(0, 1), scalar(d), np.float32([0, 1])), (0, 1, 5), ((-1, "depth of -1"),),
     ),
