@@ -35,8 +35,10 @@ MOVED: dict[str, Callable[[Node], Node]] = {
     "number first": lambda k: turned(ops.node("mul", number(0.25), k)),
     "a part": lambda k: turned(sliced(scaled(k))),
     "in rows": lambda k: turned(ops.node("reshape", scaled(ops.node("reshape", k, shape=(10, 4))), shape=(2, 5, 4))),
-    "repeated": lambda k: ops.node("broadcast", scaled(turned(ops.node("reshape", k, shape=(10, 1, 4)))), shape=(10, 4, 6)),
-}  # fmt: skip
+    "repeated": lambda k: ops.node(
+        "broadcast", scaled(turned(ops.node("reshape", k, shape=(10, 1, 4)))), shape=(10, 4, 6)
+    ),
+}
 OTHERS: dict[str, Callable[[Node], Node]] = {
     "unscaled": turned,
     "a scale of each": lambda k: turned(ops.node("mul", k, constant(np.ones(4, np.float32)))),

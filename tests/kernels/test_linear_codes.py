@@ -77,14 +77,16 @@ OTHERS: dict[str, Callable[[Tables], Expr]] = {
     "squared": lambda t: as_float(t.code) * as_float(t.code) * t.scale,
     "below": lambda t: t.scale / as_float(t.code),
     "magnitudes": lambda t: X.call("abs", as_float(t.code)) * t.scale,
-    "halves of integers": lambda t: as_float(X.raw_call("div", (X.cast(t.code, "i32"), X.const(2, "i32")), "i32")) * t.scale,
+    "halves of integers": lambda t: (
+        as_float(X.raw_call("div", (X.cast(t.code, "i32"), X.const(2, "i32")), "i32")) * t.scale
+    ),
     "rounded to integers": lambda t: as_float(X.cast(as_float(t.code) * f32(0.5), "i32")) * t.scale,
     "in a byte": lambda t: as_float(X.raw_call("mul", (t.code, X.const(40, t.code.dtype)), t.code.dtype)) * t.scale,
     "a scale of each": lambda t: as_float(t.code) * t.load(RANDOM.random((64, 5)).astype(np.float32), K, N),
     "floats": lambda t: t.load(RANDOM.random((64, 5)).astype(np.float32), K, N) * t.scale,
     "16 bits": lambda t: as_float(t.load(RANDOM.integers(-300, 300, (64, 5)).astype(np.int16), K, N)) * t.scale,
     "two tables": lambda t: (as_float(t.code) + as_float(t.load(np.ones((64, 5), np.int8), K, N))) * t.scale,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", {**FORMULAS, **OTHERS})
@@ -117,12 +119,16 @@ def test_bits_of_codes(most: int, bits: int) -> None:
 @pytest.mark.parametrize(
     ("points", "low", "kind"),
     [
-        (np.full((4, 5), 3), 0, "one"), (np.arange(20).reshape(4, 5), 0, "each"), (np.arange(20).reshape(4, 5) - 8, -8, "each"),
-        (np.arange(20).reshape(4, 5) * 13, 0, "each"), (np.arange(20).reshape(4, 5) * 14, 0, "base"),
-        (np.arange(20).reshape(4, 5) - 9, -8, "base"), (np.arange(20).reshape(4, 5) + 0.5, 0, "base"),
+        (np.full((4, 5), 3), 0, "one"),
+        (np.arange(20).reshape(4, 5), 0, "each"),
+        (np.arange(20).reshape(4, 5) - 8, -8, "each"),
+        (np.arange(20).reshape(4, 5) * 13, 0, "each"),
+        (np.arange(20).reshape(4, 5) * 14, 0, "base"),
+        (np.arange(20).reshape(4, 5) - 9, -8, "base"),
+        (np.arange(20).reshape(4, 5) + 0.5, 0, "base"),
         (np.zeros((4, 5)), 0, "one"),
     ],
-)  # fmt: skip
+)
 def test_points_of_groups(points: np.ndarray, low: int, kind: str) -> None:
     """One for all, one a group where a byte holds each, or what is added."""
     tables = Tables(low, low + 15, np.int8)
