@@ -24,11 +24,13 @@ from edgec.emit.gpu.opencl import place_widths
 from edgec.errors import UsageError
 from edgec.fuse import cost_model, two_stages
 from edgec.ir import expr as X
+from edgec.ir.vector import HALF
 from edgec.schedule import division, streaming, window
 from edgec.schedule.contract import passes, sparse, tiles, winograd_forms, winograd_weights
 from edgec.schedule.contract.micro_kernels.fma import FMA
 from edgec.schedule.contract.micro_kernels.int8_dot import INT8_DOT_SS, INT8_DOT_SS_IN_ORDER
-from edgec.schedule.gpu import attention, loops, registers, tile_cycles
+from edgec.schedule.gpu import attention, attention_gradients, loops, registers, tile_cycles, two_of_four
+from edgec.schedule.gpu import sparse as gpu_sparse
 from edgec.schedule.gpu import tiles as gpu_tiles
 from edgec.schedule.thread_count import meeting_cycles
 
@@ -77,6 +79,25 @@ def product_tiles(device: Device) -> Rows:
                 for s, l in ((True, False), (False, True), (True, True)):
                     turned = gpu_tiles.turned(tile, s, l, device)
                     yield turned.shared_bytes, turned is tile
+
+
+def sparse_tiles(device: Device) -> Rows:
+    for size, element in product(
+        ((1, 64, 64, 256), (1, 3000, 257, 577), (4, 17, 128, 64)), ("s8", "f16", "bf16", "f32")
+    ):
+        found = two_of_four.sparse_tiles_for(*size, device, element, 16)
+        yield [t.name for t in found]
+        yield [(tile_cycles.cycles(t, *size, device), t.shared_bytes) for t in found[:5]]
+        yield gpu_sparse._price(*size, device, "" if element in HALF else element)
+
+
+def gradient_tiles(device: Device) -> Rows:
+    yield attention_gradients.largest_head(device)
+    for heads, rows, (features, width) in product(
+        (1, 12, 300), (7, 64, 1000), ((16, 16), (64, 64), (80, 128), (64, 0))
+    ):
+        tile = attention_gradients.tile_for(heads, rows, features, width, device)
+        yield repr(tile), tile and (tile.rows, tile.threads, tile.stage, tile.kept, tile.holds, tile.shared_bytes)
 
 
 def blocks_in_registers(device: Device) -> Rows:
@@ -146,6 +167,7 @@ TABLES: dict[str, tuple[Callable[[Device], Rows], tuple[str, ...]]] = {
     "register tiles": (register_tiles, CPUS), "decided tiles": (decided_tiles, CPUS),
     "shares of threads": (thread_shares, CPUS[:2]), "parts of Winograd": (winograd_parts, CPUS),
     "teams of reductions": (loop_teams, GPUS), "tiles of products": (product_tiles, (*GPUS[:3], "webgpu")),
+    "sparse tiles": (sparse_tiles, GPUS[:2]), "tiles of gradients": (gradient_tiles, GPUS[:2]),
     "blocks in registers": (blocks_in_registers, ("mali_g78", "adreno_740", "webgpu")),
     "tiles of attention": (attention_tiles, GPUS[:2]),
     **{f.__name__.replace("_", " "): (f, ("x86_64_avx2",)) for f in (
