@@ -42,7 +42,7 @@ Rows = Iterator[Any]
 
 
 def register_tiles(device: Device) -> Rows:
-    sizes = ((1, 5), (1, 1000), (3, 17), (7, 64), (49, 31), (200, 256), (1024, 8))
+    sizes = ((1, 5), (1, 14), (1, 30), (1, 110), (1, 1000), (3, 17), (7, 64), (49, 31), (200, 256), (1024, 8))
     for (m, n), k, micro in product(sizes, (1, 9, 300, 5000), (FMA, INT8_DOT_SS, INT8_DOT_SS_IN_ORDER)):
         if micro.order is not None and device.arch != "aarch64":
             continue
