@@ -40,3 +40,19 @@ def test_sizes(scale: float) -> None:
         assert X.plain(X.substitute(formula, {open_: X.const(extent)})) == y.shape[2], extent
         for opset in (9, 17) if scale >= 1 else (17,):
             assert import_model(resized(scale, extent, opset)).outputs[0][1].type.shape == y.shape, extent
+
+
+@pytest.mark.parametrize(
+    ("policy", "extents", "sizes"),
+    [
+        ("not_smaller", (10, 15), (21, 3)), ("not_smaller", (10, 25), (21, 13)), ("not_larger", (10, 15), (21, 32)),
+        ("not_larger", (3, 7), (9, 14)), ("not_larger", (20, 15), (7, 13)),
+    ],
+)  # fmt: skip
+def test_sizes_that_keep_the_aspect_ratio(policy: str, extents: tuple[int, int], sizes: tuple[int, int]) -> None:
+    """21 / 10 in fp32 is less than 2.1, and 15 times that less than 31.5."""
+    made = node("Resize", ["x", "", "", "s"], ["y"], mode="nearest", keep_aspect_ratio_policy=policy, axes=[2, 3])
+    proto = model([made], [tensor_input("x", [1, 1, *extents])], initializers=[weights("s", np.array(sizes))], opset=18)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    (y,) = session.run(None, {"x": np.zeros((1, 1, *extents), np.float32)})
+    assert import_model(proto).outputs[0][1].type.shape == y.shape
