@@ -17,6 +17,7 @@ from edgec.schedule.contract.bf16_dot import bf16_sum, packed_pairs
 from edgec.schedule.contract.fp16_epilogue import fp16_epilogue
 from edgec.schedule.contract.fp16_sums import LARGEST, TERMS, TURN, fp16_sum, in_fp16, taps_in_fp16
 from edgec.schedule.contract.int8_dot import DotGroup
+from edgec.schedule.contract.micro_kernel import Sum
 from edgec.schedule.flat import Weights, evaluate_over
 from edgec.schedule.program import Buffer
 
@@ -96,6 +97,18 @@ def test_sums_of_halves() -> None:
         brain = X.substitute(s, {}) if s.op != "load" else X.load(
             replace(s.value, dtype="bf16") if s.value is HALF else FLOAT, s.args, "f32")  # fmt: skip
         assert (bf16_sum(DEVICE, loops, brain, l, 1) is not None) == (fits or others == (open_,))
+
+
+def test_sums_of_one_term() -> None:
+    """A loop that runs once is none: it has one element, in steps of nothing."""
+    k, one = X.fresh(9), X.const(0)
+    for loops, s, extent, step in (
+        ((k,), x(k * 3 + N), 9, 3), ((k, one), x(k * 3), 1, 0), ((one,), x(N), 1, 0), ((), x(N), 1, 0),
+        ((k,), x(k) * 2.0, 9, 0), ((k,), x(N), 9, 0), ((k,), x(k), 9, 1),
+    ):  # fmt: skip
+        of = Sum(DEVICE, "fp32", loops, s, X.const(1.0, "f32"), 1)
+        assert (of.extent, of.step, of.is_contiguous) == (extent, step, step == 1)
+        assert [of.steps(size) for size in (1, 4, 16)] == [-(-extent // size) for size in (1, 4, 16)]
 
 
 @pytest.mark.parametrize("size", [2, 4])
