@@ -111,10 +111,9 @@ def _is_plain(value: Node) -> bool:
 
 
 def _axes(value: Node, workers: int) -> list[int]:
-    """Dimensions of positions that have a row for every worker: the longer one first, an earlier before a later."""
+    """The first of the last two dimensions that has a row for every worker; none where neither has."""
     fit = [d for d in range(1, value.type.rank) if value.type.shape[d] >= workers]
-    spatial = [d for d in fit if d >= value.type.rank - 2]
-    return spatial[:1]
+    return [d for d in fit if d >= value.type.rank - 2][:1]
 
 
 def by_rows(

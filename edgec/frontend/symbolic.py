@@ -39,13 +39,20 @@ _Element = Union[Fraction, "_Ratio"]
 
 
 class _Ratio:
-    """``formula / divisor``: what a size scaled by a float is."""
+    """``formula / divisor``: what a size scaled by a float is, or divided by another, which is rounded at once."""
 
-    def __init__(self, formula: Expr, divisor: int) -> None:
+    def __init__(self, formula: Expr, divisor: Extent) -> None:
         self.formula, self.divisor = formula, divisor
 
+    @property
+    def number(self) -> int:
+        """The divisor, where it is a number."""
+        if isinstance(self.divisor, Expr):
+            raise _Unknown
+        return self.divisor
+
     def whole(self) -> Expr:
-        if self.divisor != 1:
+        if self.number != 1:
             raise _Unknown
         return self.formula
 
@@ -188,7 +195,7 @@ class _Follower:
 def _truncated(a: _Element) -> _Element:
     if isinstance(a, Fraction):
         return Fraction(trunc(a))
-    if a.divisor == 1:
+    if not isinstance(a.divisor, Expr) and a.divisor == 1:
         return a
     if index.bounds(a.formula)[0] < 0:
         raise _Unknown
@@ -217,18 +224,21 @@ def _number(e: Expr, args: list[Fraction]) -> Fraction:
 
 def _symbolic(e: Expr, args: list[_Element]) -> _Element:
     """A function of elements of which some are formulas of sizes."""
-    pairs = [(a.formula, a.divisor) if isinstance(a, _Ratio) else (X.const(a.numerator), a.denominator) for a in args]
+    if e.op in ("floor", "ceil") and isinstance(args[0], _Ratio):
+        part, whole = args[0].formula, args[0].divisor
+        return _Ratio(part // whole if e.op == "floor" else -(-part // whole), 1)
+    pairs = [(a.formula, a.number) if isinstance(a, _Ratio) else (X.const(a.numerator), a.denominator) for a in args]
     (a, d), (b, f) = pairs[0], pairs[-1]
     if e.op == "mul":
         return _ratio(a * b, d * f)
     if e.op in ("add", "sub"):
         return _ratio(a * f + b * d if e.op == "add" else a * f - b * d, d * f)
-    if e.op == "div" and e.dtype in FLOATS and b.op == "const" and b.value > 0:
-        return _ratio(a * f, d * b.value)
-    if e.op == "floor":
-        return _Ratio(a // d, 1)
-    if e.op == "ceil":
-        return _Ratio(-(-a // d), 1)
+    if e.op == "div" and e.dtype in FLOATS:
+        if b.op == "const" and b.value > 0:
+            return _ratio(a * f, d * b.value)
+        if d == f == 1 and index.bounds(b)[0] > 0:
+            return _Ratio(a, b)
+        raise _Unknown
     if e.op == "neg":
         return _Ratio(-a, d)
     if d == f == 1 and e.op in ("div", "floordiv", "floormod", "min", "max"):

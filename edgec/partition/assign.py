@@ -127,5 +127,5 @@ def _transfers(
     for value, reading in readers.items():
         there: set[Side] = {side[r] for r in reading} | ({"cpu"} if value in results else set())
         mine = side.get(value, "cpu")
-        found += [Transfer(value, to, transfer(value.type.bytes)) for to in sorted(there - {mine})]
+        found += [Transfer(value, to, transfer(value.type.bytes)) for to in there - {mine}]
     return found

@@ -204,8 +204,8 @@ def markdown(record: Record) -> str:
         mark = {True: " ✅", False: " ⚠️", None: ""}[t["better"]]
         lines.append(f"| {t['name']} | {t['before_text']} | {t['after_text']} | {percent(t['ratio'])}{mark} |")
     if record["settings"]:
-        told = "; ".join(f"`{s['name']}`: {s['before']} → {s['after']}" for s in record["settings"])
-        lines += ["", f"Settings: {_cell(told)}"]
+        rows = [[_cell(str(s[key])) for key in ("name", "before", "after")] for s in record["settings"]]
+        lines += ["", "Settings: " + "; ".join(f"`{name}`: {old} → {new}" for name, old, new in rows)]
     kernels = record["kernels"]
     counts = ", ".join(f"{len(kernels[what])} {what}" for what in ("changed", "gone", "new"))
     lines += ["", f"<details><summary>Kernels: {kernels['same']} the same, {counts}</summary>", ""]

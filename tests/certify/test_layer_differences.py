@@ -95,6 +95,12 @@ def test_impulses_together_are_impulses_alone(monkeypatch: pytest.MonkeyPatch) -
         with monkeypatch.context() as m:
             m.setattr(LOCAL, "_PERIODS", ())
             alone = right(program, reference, link, radius, scale, turned, is_late)
+            held = radius.copy()
+            held.flat[:2] = 0  # what is fixed has no impulse, and those behind it have
+            several = right(program, reference, link, held, scale, turned, is_late)
+            m.setattr(LOCAL, "_ROOM", 1)
+            each = right(program, reference, link, held, scale, turned, is_late)
+            assert np.allclose(several, each, rtol=1e-9, atol=1e-12)
         with monkeypatch.context() as m:
             m.setattr(LOCAL, "_alone", lambda *of: True)
             m.setattr(LOCAL, "_periods", lambda *of: (1,) * radius[0].ndim)

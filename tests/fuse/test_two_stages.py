@@ -38,10 +38,11 @@ def normalized(x: Node, *axes: int) -> Node:
     return ops.node("div", centered, ops.node("sqrt", ops.node("add", variance, number(1e-5))))
 
 
-def in_groups(x: Node, count: int) -> Node:
+def in_groups(x: Node, count: int, scale: Node | None = None) -> Node:
     """Normalized in groups of channels, as exporters write it: over what a reshape made one dimension."""
     flat = ops.node("reshape", x, shape=(1, count, x.type.elements // count))
-    return ops.node("reshape", normalized(flat, 2), shape=x.type.shape)
+    found = normalized(flat, 2)
+    return ops.node("reshape", found if scale is None else ops.node("mul", found, scale), shape=x.type.shape)
 
 
 PICTURE = (1, 48, 31, 37)
@@ -52,6 +53,7 @@ CASES: Mapping[str, Graph] = {
     "sum of halves": graph(reduced(value("x", 1, 300, 200, dtype="f16"), 1, 2)),
     "layer": graph(normalized(value("x", *PICTURE), 1, 2, 3)),
     "group of all channels": graph(in_groups(value("x", *PICTURE), 1)),
+    "scaled elements": graph(in_groups(value("x", *PICTURE), 1, weights(1, 1, 48 * 31 * 37))),
     "three groups": graph(in_groups(value("x", *PICTURE), 3)),
     "three channels": graph(normalized(value("x", 1, 3, 200, 201), 2, 3)),
     "both ends": graph(reduced(value("x", 90, 3, 400), 0, 2)),

@@ -34,8 +34,13 @@ CASES = {
 }
 
 
-def attention(dtype: str, heads: int, group: int, features: int, tokens: int, keys: int) -> Graph:
-    """Causal attention of the last tokens among ``past`` others; bytes have a scale for each key and each value."""
+def attention(
+    dtype: str, heads: int, group: int, features: int, tokens: int, keys: int, order: tuple[int, ...] = (2, 0, 1, 3)
+) -> Graph:
+    """Causal attention of the last tokens among ``past`` others; bytes have a scale for each key and each value.
+
+    The result has head, head of a group, token and feature in some ``order``.
+    """
     past = X.size("past", 0, keys - tokens)
     count = Dimension("tokens", 1, tokens).extent if tokens > 1 else 1
     seen = X.plain(past + count)
@@ -55,8 +60,9 @@ def attention(dtype: str, heads: int, group: int, features: int, tokens: int, ke
     shares = e / e.sum([3])
     if dtype == "i8":
         shares = shares * inputs[4].part(2, 0, seen).unsqueeze(1)
-    y = (shares @ v.part(1, 0, seen).cast("f32").unsqueeze(1)).transpose(2, 0, 1, 3)
-    y = y.reshape(count, heads * group * features)
+    y = (shares @ v.part(1, 0, seen).cast("f32").unsqueeze(1)).transpose(*order)
+    if order[0] == 2:
+        y = y.reshape(count, heads * group * features)
     number = placeholder("past", Type("i64", ()))
     return Graph((number, *(i.node for i in inputs)), (("y", y.node),), sizes=((past, number),))
 
@@ -133,6 +139,16 @@ def test_one_kernel_reads_what_is_stored(name: str) -> None:
     *_, tokens, keys = CASES[name]
     stored = [b for k in program.kernels for b in k.operands if b.space == "arena" and not b.name.startswith("scratch")]
     assert all(b.elements <= tokens * max(keys, 1 << 10) for b in stored), [(b.name, b.elements) for b in stored]
+
+
+@pytest.mark.parametrize("order", [(2, 0, 1, 3), (0, 2, 3, 1), (2, 1, 3, 0)])
+def test_lanes_of_results_run_along_features(order: tuple[int, ...]) -> None:
+    """Heads that are neighbors in the result have keys of their own: no lanes run along them."""
+    program = program_of(attention("f32", 3, 4, 20, 5, 530, order))
+    (found,) = (s.schedule for k in program.kernels for s in k.steps if isinstance(s.schedule, few_queries.FewQueries))
+    assert found.d.value.extent == 20 and found.d in X.free_variables(found.value) - X.free_variables(found.key)
+    assert sorted(v.value.extent for v in found.loops if isinstance(v.value.extent, int)) == [3]
+    assert len(found.rows) == 2 and found.n.value.extent is not found.d.value.extent
 
 
 def test_every_stage_in_numpy() -> None:

@@ -51,8 +51,9 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     ],
 )
 def test_descriptions(config: dict[str, Any], message: str, layout: Layout, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=message) as caught:
         read(files.peft_folder(tmp_path / "a", FOUND, **config), layout)
+    assert str(tmp_path / "a") in str(caught.value.where)
 
 
 @pytest.mark.parametrize("start", [True, False, None, "gaussian", "eva", "orthogonal"])
@@ -89,8 +90,9 @@ A, B = "q_proj.lora_A.weight", "q_proj.lora_B.weight"
     ],
 )  # fmt: skip
 def test_matrices(changes: dict[str, Any], message: str, layout: Layout, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=message) as caught:
         read(files.peft_folder(tmp_path / "a", changed(**changes), r=RANK), layout)
+    assert str(tmp_path / "a") in str(caught.value.where)
 
 
 def test_ranks_beyond_the_room(layout: Layout, tmp_path: Path) -> None:
@@ -121,8 +123,9 @@ def test_nothing_in_it(layout: Layout, tmp_path: Path) -> None:
 )
 def test_gguf_of_another_kind(changes: dict[str, Any], message: str, layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(files.gguf_adapter("llama", FOUND, **changes))
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=message) as caught:
         read(tmp_path / "a.gguf", layout)
+    assert str(tmp_path / "a") in str(caught.value.where)
 
 
 def test_another_order_of_features(tmp_path: Path) -> None:

@@ -49,6 +49,9 @@ RESIZED = [
     for mode in ({"mode": "linear"}, *({"mode": "nearest", "nearest_mode": way} for way in NEAREST))
     for size in ((floats(1, 1, 2, 1),), (floats(1, 1, 0.5, 1),), (None, ints(2, 3, 7, 4)), (None, ints(2, 3, 1, 4)))
     if not (formula == "align_corners" and size[0] is not None and size[0][2] < 1)  # onnxruntime's size is not whole
+] + [
+    Case("Resize", (IMAGE,), {"mode": "linear", "coordinate_transformation_mode": f}, (None, None, ints(2, 3, 2, 4)))
+    for f in FORMULAS
 ]
 MOVED = [
     Case("Softmax", (ROWS,), {"axis": 1}),

@@ -15,11 +15,12 @@ import pytest
 import edgec
 from edgec.errors import UsageError
 from edgec.options.budgets import read_budgets
-from edgec.report import measure
+from edgec.report import measure, traffic
 from edgec.report import page as pages
 from edgec.report.answers.document import Document
 from edgec.report.budget import held
 from edgec.report.document import read_document, write_document
+from edgec.report.fit import fit
 from edgec.report.page import page
 from edgec.report.record import finite
 
@@ -139,6 +140,10 @@ def test_budgets_name_who_costs_most(built: edgec.Built, facts: measure.Facts) -
     asked = read_budgets(["latency_ms=1e-6", "ram_kb=1", "flash_kb=1", "traffic_kb=1", "max_error=0"])
     found = held(built, asked, **facts)
     assert [b["ok"] for b in found] == [False] * 5
+    memory, plan = fit(built.program, built.options.device), built.stages.plan
+    assert plan is not None
+    kilobytes = (memory["ram"]["bytes"], memory["flash"]["bytes"], traffic.of_plan(plan).together)
+    assert [b["found"] for b in found[1:4]] == [n / 1024 for n in kilobytes]
     for b in found:
         assert 1 <= len(b["largest"]) <= 3, b["name"]
         assert [c["amount"] for c in b["largest"]] == sorted((c["amount"] for c in b["largest"]), reverse=True)

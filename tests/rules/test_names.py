@@ -222,15 +222,36 @@ def test_parts_that_are_turned_by_different_angles_are_no_rotary_embedding() -> 
     assert "rotary embedding" not in names(stacked(real, imaginary))
 
 
-@pytest.mark.parametrize("groups, is_affine", [(2, True), (2, False), (8, False)])
-def test_group_normalization_is_one_operator_with_its_groups(groups: int, is_affine: bool) -> None:
-    x = placeholder("x", Type("f32", (2, 8, 3, 3)))
+@pytest.mark.parametrize(
+    "groups, is_affine, space",
+    [(2, True, (3, 3)), (2, False, (3, 3)), (8, False, (3, 3)), (2, True, (9,)), (4, False, (3, 1, 3))],
+)
+def test_group_normalization_is_one_operator_with_its_groups(
+    groups: int, is_affine: bool, space: tuple[int, ...]
+) -> None:
+    x = placeholder("x", Type("f32", (2, 8, *space)))
     parted = node("reshape", x, shape=(2, groups, 72 // groups))
-    y = node("reshape", layer_norm(parted, False, True, False), shape=(2, 8, 3, 3))
+    y = node("reshape", layer_norm(parted, False, True, False), shape=(2, 8, *space))
     if is_affine:
-        scale = c(np.arange(1, 9).reshape(8, 1, 1))
+        scale = c(np.arange(1, 9).reshape(8, *(1 for _ in space)))
         y = node("add", node("mul", y, scale), node("mul", scale, c(2)))
     assert names(y) == ["group normalization" if groups < 8 else "instance normalization"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups", "back"),
+    [
+        ((2, 8), 2, (2, 8)),  # rows have no channels
+        ((2, 8, 9), 2, (2, 9, 8)),
+        ((4, 4, 9), 2, (4, 4, 9)),  # groups of two samples
+    ],
+)
+def test_reshapes_that_make_no_groups(shape: tuple[int, ...], groups: int, back: tuple[int, ...]) -> None:
+    x = placeholder("x", Type("f32", shape))
+    batch = 2
+    parted = node("reshape", x, shape=(batch, groups, x.type.elements // batch // groups))
+    y = node("reshape", layer_norm(parted, False, True, False), shape=back)
+    assert "layer normalization" in names(y)
 
 
 @pytest.mark.parametrize("is_masked", [True, False])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from edgec.ir import expr as X
-from edgec.ir.dtypes import DTYPES
-from edgec.ir.expr import Expr, Extent
+from edgec.ir.dtypes import DTYPES, FLOATS, ends
+from edgec.ir.expr import Expr
 from edgec.ir.fresh import reserved
 from edgec.ir.functions import FUNCTIONS, arity
 from edgec.ir.records.expressions import COMPARED, INFIX, KEYWORDS, REDUCTIONS, SHORT
@@ -97,7 +97,8 @@ class ExpressionReader:
             found = X.const(value, dtype)
         except (ValueError, OverflowError):
             raise tokens.error(f"{value} is no {dtype}") from None
-        if found.value != value and value == value:
+        low, high = ends(dtype) if dtype not in (*FLOATS, "bool") else (value, value)
+        if (found.value != value or not low <= value <= high) and value == value:
             raise tokens.error(f"{value} is no {dtype}")
         return found
 
@@ -182,9 +183,10 @@ class ExpressionReader:
         return X.size(name, low, high) if low < high else tokens.fail(f"no range of a size: {low}..{high}")
 
     def looped(self, tokens: Tokens, name: str, kind: str) -> Expr:
-        extent: Extent = X.plain(self.primary(tokens)) if tokens.is_at("(") else self.whole(tokens)
-        if isinstance(extent, Expr) and (extent.dtype != "i64" or X.free_variables(extent) or X.loads(extent)):
+        given = self.primary(tokens) if tokens.is_at("(") else X.const(self.whole(tokens))
+        if given.dtype != "i64" or X.free_variables(given) or X.loads(given):
             raise tokens.error(f"the extent of {shortened(name)} is no formula of sizes")
+        extent = X.plain(given)
         if kind == "word" and SHORT.fullmatch(name):
             if int(name[1:]) > _MOST_FRESH:
                 raise tokens.error(f"no variable has as high a number as {name}")

@@ -140,9 +140,11 @@ def _linear(e: Expr, code: Expr) -> tuple[Expr, Expr] | None:
         return X.const(1.0, "f32"), X.const(0.0, "f32")
     if all(x is not code for x in X.walk(e)):
         return X.const(0.0, "f32"), X.cast(e, "f32")
-    if e.op == "cast" and e.dtype in ("f32", "i32", "i64"):
+    if e.op == "cast" and (e.dtype == "f32" or (e.dtype in ("i32", "i64") and e.args[0].dtype not in FLOATS)):
         return _linear(e.args[0], code)
-    if e.op not in ("neg", "add", "sub", "mul", "div"):
+    if e.dtype not in ("f32", "i32", "i64"):  # narrower ones wrap around, or round
+        return None
+    if e.op not in ("neg", "add", "sub", "mul") and not (e.op == "div" and e.dtype == "f32"):
         return None
     parts = [_linear(a, code) for a in e.args]
     if any(p is None for p in parts):

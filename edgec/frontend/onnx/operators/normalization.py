@@ -83,7 +83,7 @@ def group_normalization(call: Call) -> Value:
     x, scale, bias = call[0], call[1], call[2]
     groups = call.required("num_groups")
     n, channels, *space = x.shape
-    if channels % groups:
+    if groups < 1 or channels % groups:
         raise call.error(f"{channels} channels do not fall into {groups} groups")
     grouped = x.reshape(n, groups, channels // groups * prod(space))
     work = grouped.cast("f32") if x.dtype in ("f16", "bf16") else grouped

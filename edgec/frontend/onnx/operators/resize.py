@@ -87,9 +87,9 @@ def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
         if policy != "stretch" and None in scales:
             raise call.error("keep_aspect_ratio_policy needs sizes known at build time")
         if policy != "stretch":
-            scale = (min if policy == "not_larger" else max)(scales)
-            scales = [scale] * len(extents)
-            sizes = tuple(int(scale * n + 0.5) for n in extents)
+            scale = np.float32((min if policy == "not_larger" else max)(scales))
+            scales = [float(scale)] * len(extents)
+            sizes = tuple(int(float(scale * np.float32(n)) + 0.5) for n in extents)
     else:
         scales = [float(s) for s in call.constant(2).reshape(-1)]
         _check_scales(call, scales)
@@ -104,7 +104,7 @@ def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
 
 
 def _scaled(extent: Extent, scale: float) -> Extent:
-    """The size a dimension is scaled to: floor(extent * scale), whose product is rounded to f32."""
+    """The size a dimension is scaled to: floor(extent * scale), of a product in fp32, in which 0.7 * 10 is 7."""
     if isinstance(extent, int):
         return int(np.float32(extent) * np.float32(scale))
     ratio = Fraction(scale).limit_denominator(4096)

@@ -79,9 +79,10 @@ def range_(call: Call) -> Value:
     start, limit, delta = (b.reshape(()) for b in bounds)
     if not delta:
         raise call.error("the step is 0")
-    count = max(ceil((float(limit) - float(start)) / float(delta)), 0)
-    if count > MAX_ELEMENTS:
-        raise call.error(f"a range of {count} elements is too large")
+    steps = max((float(limit) - float(start)) / float(delta), 0.0)
+    if not steps <= MAX_ELEMENTS:  # nor is it a number
+        raise call.error(f"a range of {steps:g} elements is too large")
+    count = ceil(steps)
     places = iota(count, 0, 1).cast(call[0].dtype)
     return places * constant(delta) + constant(start)
 
