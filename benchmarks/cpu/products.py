@@ -2,10 +2,10 @@
 
     python -m benchmarks.cpu.products [--rounds 30] [--xsmm libxsmm.so] [--write PAGE] [MxNxK ...]
 
-Both factors are operands in memory, none is packed before. Calls are made and timed in C, in blocks; edgec and its peers
-take turns, and the least of all rounds counts. Peers are what can be loaded: OpenBLAS (`pip install scipy-openblas32`),
-oneDNN (`pip install onednn-cpu-gomp`), and libxsmm, built by its own Makefile. Results are held against numpy's in
-double precision.
+Both factors are operands in memory, none is packed before. Calls are made and timed in C, in blocks; edgec and its
+peers take turns, and the least of all rounds counts. Peers are what can be loaded: OpenBLAS (`pip install
+scipy-openblas32`), oneDNN (`pip install onednn-cpu-gomp`), and libxsmm, built by its own Makefile. Results are held
+against numpy's in double precision.
 """
 
 from __future__ import annotations
