@@ -154,8 +154,8 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], tuple[tuple[Any, str], ...]]] = {
          (((1, 4, 5), (1, 1, 2, 2, 2, 2)), "do not fit")),
     ),
     "samples of a region": (
-        lambda r: of("RoiAlign", IMAGE, (3, 4), ints(0, 0, 0), sampling_ratio=r), (1, 2), ((0, "sampling_ratio"),
-                                                                                           (-1, "sampling_ratio")),
+        lambda given: of("RoiAlign", IMAGE, (3, 4), ints(0, 0, 0), sampling_ratio=given[0], mode=given[1]),
+        ((1, "max"), (1, "avg"), (0, "avg")), (((0, "max"), "sampling_ratio"), ((-1, "max"), "sampling_ratio")),
     ),
     "regions": (
         lambda given: of("MaxRoiPool", IMAGE, given[0], pooled_shape=[2, 2], spatial_scale=given[1]),
