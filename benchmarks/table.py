@@ -158,11 +158,11 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: 
                      for cells in (heads, rule, *rows))  # fmt: skip
 
 
-def put_into(page_file: Path, text: str) -> None:
-    """Replace what stands between the markers of a page."""
+def put_into(page_file: Path, text: str, markers: tuple[str, str] = (BEGIN, END)) -> None:
+    """Replace the text between two markers of a page; raises UsageError where they are not there."""
     whole = page_file.read_text(encoding="utf-8")
-    before, begin, rest = whole.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = whole.partition(markers[0])
+    _, end, after = rest.partition(markers[1])
     if not begin or not end:
-        raise UsageError(f"there is no {BEGIN} ... {END}", where=str(page_file))
-    page_file.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        raise UsageError(f"there is no {markers[0]} ... {markers[1]}", where=str(page_file))
+    page_file.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ import numpy as np
 
 import edgec
 from benchmarks.table import geometric_mean, markdown
+from benchmarks.training.machine import processor
 from edgec.frontend.formula import graph_of
 
 #: Rows, columns, depth: small squares, one vector, layers of transformers and convolutions at batch 1, large squares.
@@ -89,7 +89,7 @@ def file_of(package: str, name: str) -> Path | None:
 
 
 def peers(xsmm: Path | None) -> Iterator[Library]:
-    """What can be loaded; the rest is said on the error stream."""
+    """Libraries that can be loaded; the error stream names the others."""
     found = (
         ("OpenBLAS", 1, "scipy_cblas_sgemm", file_of("scipy-openblas32", "libscipy_openblas"), "scipy-openblas32"),
         ("oneDNN", 2, "dnnl_sgemm", file_of("onednn-cpu-gomp", "libdnnl.so"), "onednn-cpu-gomp"),
@@ -159,11 +159,6 @@ def measure(
         counts.append(max(1, round(BLOCK / run(library, 3))))
     times = [[run(library, count) for library, count in zip(every, counts)] for _ in range(rounds)]
     return [1e6 * min(column) for column in zip(*times)]
-
-
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
 
 
 def drawn(rows: dict[str, list[float]], names: list[str], command: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.table import markdown
+from benchmarks.table import markdown, put_into
 from edgec import ops
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.device import Device
@@ -154,13 +154,6 @@ def drawn(found: list[dict[str, Any]]) -> str:
     return markdown(head, [*rows, last]) + f"\n\nLargest errors: {errors}."
 
 
-def write(page: Path, found: list[dict[str, Any]]) -> None:
-    """Replace the table between the two marks of a page."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(PLACES[0])
-    after = rest.partition(PLACES[1])[2]
-    page.write_text(f"{before}{PLACES[0]}\n{drawn(found)}\n{PLACES[1]}{after}", encoding="utf-8")
-
-
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("lengths", nargs="*", type=int, metavar="N")
@@ -173,7 +166,7 @@ def main() -> None:
     p.add_argument("--replay", type=Path, help="what --out wrote: only the table is made anew")
     options = p.parse_args()
     if options.replay:
-        write(options.write, json.loads(options.replay.read_text()))
+        put_into(options.write, drawn(json.loads(options.replay.read_text())), PLACES)
         return
     root = Path(tempfile.mkdtemp(prefix="edgec-attention-"))
     cases = [
@@ -197,7 +190,7 @@ def main() -> None:
     if options.out:
         options.out.write_text(json.dumps(found))
     if options.write:
-        write(options.write, found)
+        put_into(options.write, drawn(found), PLACES)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np
 
-from benchmarks.table import markdown
+from benchmarks.table import markdown, put_into
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -248,13 +248,6 @@ def drawn(results: dict[str, Any]) -> str:
     return markdown(head, rows) + mean
 
 
-def write(page: Path, results: dict[str, Any]) -> None:
-    """Replace the table between the two marks of a page."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(PLACES[0])
-    after = rest.partition(PLACES[1])[2]
-    page.write_text(f"{before}{PLACES[0]}\n{drawn(results)}\n{PLACES[1]}{after}", encoding="utf-8")
-
-
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("names", nargs="*", metavar="NAME")
@@ -274,7 +267,7 @@ def main() -> None:
     p.add_argument("--until", type=float, nargs=2, help=argparse.SUPPRESS)
     options = p.parse_args()
     if options.replay:
-        write(options.write, json.loads(options.replay.read_text()))
+        put_into(options.write, drawn(json.loads(options.replay.read_text())), PLACES)
         return
     folder = options.folder or Path(tempfile.mkdtemp(prefix="edgec-cuda-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -333,7 +326,7 @@ def main() -> None:
     if options.out:
         options.out.write_text(json.dumps(results))
     if options.write:
-        write(options.write, results)
+        put_into(options.write, drawn(results), PLACES)
     print(drawn(results))
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.networks import catalog as networks
+from benchmarks.table import put_into
 from edgec import pipeline
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.load import load_device
@@ -131,9 +132,7 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
     if options.write:
-        text = options.write.read_text(encoding="utf-8")
-        before, _, rest = text.partition(PLACES[0])
-        options.write.write_text(f"{before}{PLACES[0]}\n{drawn}\n{PLACES[1]}{rest.partition(PLACES[1])[2]}", "utf-8")
+        put_into(options.write, drawn, PLACES)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ROOT
+from benchmarks.table import put_into
 
 LIBRARY = Path("/usr/lib/oclgrind/liboclgrind-rt.so")
 TESTS = ROOT / "tests"
@@ -215,8 +216,7 @@ def table(kept: Kept) -> str:
 
 
 def write(kept: Kept, page: Path) -> None:
-    before, _, rest = page.read_text().partition(PLACES[0])
-    page.write_text(before + PLACES[0] + "\n" + table(kept) + "\n" + PLACES[1] + rest.partition(PLACES[1])[2])
+    put_into(page, table(kept), PLACES)
 
 
 def main() -> None:

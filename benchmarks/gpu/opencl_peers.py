@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gpu.opencl import made, opened
-from benchmarks.table import markdown
+from benchmarks.table import markdown, put_into
 
 NAMES = ("dscnn_kws", "resnet8_cifar", "mobilenetv2_224", "resnet50_224")
 COLUMNS = ["network", "edgec ms", "OpenCV ms", "ratio", "OpenCV, CPU, ms", "edgec error", "OpenCV error"]
@@ -105,9 +105,7 @@ def main() -> None:
     table = markdown(COLUMNS, rows)
     print(table)
     if options.write:
-        before, _, rest = options.write.read_text().partition(PLACES[0])
-        text = before + PLACES[0] + "\n" + table + "\n" + PLACES[1] + rest.partition(PLACES[1])[2]
-        options.write.write_text(text)
+        put_into(options.write, table, PLACES)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import edgec
 from benchmarks.gpu.opencl import made
-from benchmarks.table import markdown
+from benchmarks.table import markdown, put_into
 from edgec.device.load import load_device
 from edgec.report.partition import record
 
@@ -74,9 +74,7 @@ def main() -> None:
         rows.append(row(name, options.made or folder, folder, options.device))
         print(*rows[-1], flush=True)
     if options.write:
-        before, _, rest = options.write.read_text().partition(PLACES[0])
-        text = before + PLACES[0] + "\n" + markdown(COLUMNS, rows) + "\n" + PLACES[1] + rest.partition(PLACES[1])[2]
-        options.write.write_text(text)
+        put_into(options.write, markdown(COLUMNS, rows), PLACES)
 
 
 if __name__ == "__main__":

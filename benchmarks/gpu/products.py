@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.table import geometric_mean, markdown
+from benchmarks.table import geometric_mean, markdown, put_into
 from edgec import ops
 from edgec.artifact.compile import compile_library
 from edgec.device.cuda import pick_cuda_compiler
@@ -168,13 +168,6 @@ def drawn(found: list[dict[str, Any]]) -> str:
     return markdown(head, [*rows, last])
 
 
-def write(page: Path, found: list[dict[str, Any]]) -> None:
-    """Replace the table between the two marks of a page."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(PLACES[0])
-    after = rest.partition(PLACES[1])[2]
-    page.write_text(f"{before}{PLACES[0]}\n{drawn(found)}\n{PLACES[1]}{after}", encoding="utf-8")
-
-
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--device", default="cuda_sm90")
@@ -226,7 +219,7 @@ def main() -> None:
     if options.out:
         options.out.write_text(json.dumps(results))
     if options.write:
-        write(options.write, results)
+        put_into(options.write, drawn(results), PLACES)
 
 
 if __name__ == "__main__":
