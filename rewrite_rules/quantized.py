@@ -188,7 +188,7 @@ def shift_the_weights(n, view):
 
 
 def _middle(n, values):
-    """What is taken off weights, all of them or those of each column or channel, so that they are bytes; or None."""
+    """Numbers to subtract from weights, one or one a column or channel, so that bytes hold them; or None."""
     summed = -2 if n.op == "matmul" else tuple(range(1, values.ndim))
     for axes, keep in ((None, False), (summed, True)):
         middle = np.asarray(values.min(axis=axes, keepdims=keep) + 128)

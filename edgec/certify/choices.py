@@ -107,7 +107,7 @@ class Choices:
         return True
 
     def _step(self, taken: list[Part], end: float) -> list[Part] | None:
-        """What is open of some parts, each of them in two; None where one has no choice left."""
+        """Halves of the parts that stay open; None where one of these has no choice left."""
         open = self._open(taken)
         if self.narrows and open and taken[0].depth:
             taken = self._narrowed([taken[k] for rows, _ in open for k in rows], end)

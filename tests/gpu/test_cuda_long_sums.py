@@ -134,7 +134,7 @@ def test_neighbors_are_read_as_vectors_where_all_are_aligned(columns: int, tmp_p
 
 
 def test_deviations_of_neighbors_and_what_follows_them(tmp_path: Path) -> None:
-    """What the loop over the row does not change is computed before it, as a vector; the result's own is no vector."""
+    """Terms that a loop does not change are vectors before it; those of the result behind it are scalars."""
     x, means, scales = value("x", 3001, 36), value("means", 36), value("scales", 36)
     less = ops.node("sub", x, means)
     variances = ops.node("mul", total(ops.node("mul", less, less), 0), constant(np.float32(1 / 3001)))

@@ -15,7 +15,7 @@ from edgec.ir.records.tokens import Tokens
 
 
 def slot(tokens: Tokens) -> tuple[Any, str | None]:
-    """What is loaded from is a word, and has floats; a name in quotes has no type."""
+    """Buffers of loads are words, of floats; names in quotes have no type."""
     token = tokens.next()
     return (token.text, "f32") if token.kind == "word" else (token.text.strip('"'), None)
 

@@ -51,7 +51,7 @@ def total(names: tuple[Expr, ...], body: Expr, combine: str = "add") -> Expr:
 
 
 def result(flat: Flat, data: np.ndarray) -> np.ndarray:
-    """What is in memory afterwards."""
+    """Contents of memory afterwards."""
     grid = Grid(flat.loops, lambda b: data if b is ARENA else b.data)
     shape = [v.value.extent for v in flat.loops]
     places = np.broadcast_to(grid.value(flat.address), shape)

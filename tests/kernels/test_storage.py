@@ -49,7 +49,7 @@ def planned(*outputs: Node) -> Plan:
 
 @pytest.mark.parametrize("rows", [127, 128])
 def test_values_of_a_step_from_a_size_on(rows: int) -> None:
-    """What a result is computed from keeps 32 bits in a step, and so does what is small."""
+    """Operands of a result keep 32 bits in a step, and so do small values."""
     a, b, y = products(value("x", rows, 64), LEAST_OF_A_STEP // 128, 128, 128)
     found = planned(y)
     assert kept_narrow(found, GPU, is_step=True) == ({a, y} if a.type.elements >= LEAST_OF_A_STEP else set())

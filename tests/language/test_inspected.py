@@ -1,4 +1,4 @@
-"""Where a language model comes from, as `edgec inspect` says it: formats, architectures, names."""
+"""Origins of language models, as `edgec inspect` says it: formats, architectures, names."""
 
 from __future__ import annotations
 
